@@ -1,0 +1,1 @@
+"""Profiles, runs on disk, notebook execution, figures and reports."""

@@ -1,0 +1,1 @@
+"""The trusted side of nbgrader: notebooks are built, released and checked here."""

@@ -1,0 +1,1 @@
+"""What is asked for: task families, splits, and the small problems with known answers."""
