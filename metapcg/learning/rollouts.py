@@ -1,0 +1,208 @@
+"""Collect batches of episodes: M tasks × E episodes × T steps in one time loop.
+
+A *problem* is anything with the batched protocol of ``metapcg.tasks``: ``num_tasks``, ``num_envs``, ``horizon``,
+``reset(seed)`` and ``step(actions)``, which return observations as an array or a dict of arrays with leading axes (M, E).
+
+A *batch* is a dict of tensors:
+
+=================  ==================  =====================================================================
+key                shape               meaning
+=================  ==================  =====================================================================
+``obs``            dict, (M, E, T, …)  what the policy saw before acting
+``actions``        (M, E, T[, D])      what it did
+``log_probs``      (M, E, T)           log-probability of that, under the policy that acted
+``rewards``        (M, E, T)           zero where ``mask`` is zero
+``mask``           (M, E, T)           1 while the step belongs to the episode
+``terminated``     (M, E, T)           1 at the step that reached a terminal state; a truncated episode has none
+``final_obs``      dict, (M, E, …)     what followed the last step
+=================  ==================  =====================================================================
+
+and, after ``add_advantages``: ``values``, ``next_values``, ``returns``, ``advantages``, each (M, E, T).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .advantages import LinearValue, discounted_returns, generalized_advantages, normalize
+from .policies import Observation, Params, detach
+
+Batch = dict[str, Any]
+
+
+class Problem(Protocol):
+    """What ``collect`` needs of an environment batch."""
+
+    num_tasks: int
+    num_envs: int
+    horizon: int
+
+    def reset(self, seed: np.random.SeedSequence) -> Any:
+        """Start one episode per environment."""
+
+    def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
+        """Advance every environment: observation, reward, terminated, truncated."""
+
+
+class Streams:
+    """Independent random streams of a run, all from one seed: environments (numpy) and actions (torch).
+
+    Args:
+        seed: an integer or a SeedSequence; equal seeds give equal streams.
+    """
+
+    def __init__(self, seed: int | np.random.SeedSequence, device: torch.device | str = "cpu"):
+        root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
+        self._environments, actions, parameters = root.spawn(3)
+        self.actions = _torch_generator(actions, device)
+        self.parameters = _torch_generator(parameters, "cpu")
+
+    def environment_seed(self) -> np.random.SeedSequence:
+        """A fresh SeedSequence for the next reset."""
+        return self._environments.spawn(1)[0]
+
+
+def _torch_generator(sequence: np.random.SeedSequence, device: torch.device | str) -> torch.Generator:
+    # torch takes one 64-bit seed; two 32-bit words of the sequence's state give it.
+    low, high = sequence.generate_state(2, np.uint32)
+    return torch.Generator(device=device).manual_seed(int(low) | int(high) << 32)
+
+
+def _as_dict(obs: Any) -> dict[str, np.ndarray]:
+    return dict(obs) if isinstance(obs, dict) else {"state": np.asarray(obs)}
+
+
+def collect(
+    problem: Problem,
+    policy: Any,
+    params: Params,
+    streams: Streams,
+    device: torch.device | str = "cpu",
+    greedy: bool = False,
+) -> Batch:
+    """Play one episode in each of the problem's M × E environments.
+
+    Args:
+        problem: environments with fixed tasks.
+        policy: object with ``distribution(params, obs)``.
+        params: shared parameters, or the M tasks' own (leading axis M). Not differentiated.
+        streams: where the randomness comes from; consumed.
+        device: where the network runs and the batch lives.
+        greedy: take the most probable action instead of sampling.
+
+    Returns:
+        A batch as described in the module docstring (without advantages).
+    """
+    params = detach(params)
+    obs = _as_dict(problem.reset(streams.environment_seed()))
+    m, e, horizon = problem.num_tasks, problem.num_envs, problem.horizon
+    stored = {k: torch.zeros((m, e, horizon, *v.shape[2:]), dtype=_dtype(v)) for k, v in obs.items()}
+    final = {k: torch.zeros((m, e, *v.shape[2:]), dtype=_dtype(v)) for k, v in obs.items()}
+    rewards, mask, terminated = (torch.zeros((m, e, horizon)) for _ in range(3))
+    actions: list[Tensor] = []
+    log_probs: list[Tensor] = []
+    active = np.ones((m, e), dtype=bool)
+    steps = 0
+    with torch.no_grad():
+        for t in range(horizon):
+            now = {k: torch.as_tensor(v).to(_dtype(v)) for k, v in obs.items()}
+            for k, v in now.items():
+                stored[k][:, :, t] = v
+            dist = policy.distribution(params, {k: v.to(device) for k, v in now.items()})
+            action = dist.mode() if greedy else dist.sample(streams.actions)
+            actions.append(action)
+            log_probs.append(dist.log_prob(action))
+            mask[:, :, t] = torch.from_numpy(active)
+            obs, reward, ended, cut = problem.step(action.cpu().numpy())
+            obs = _as_dict(obs)
+            rewards[:, :, t] = torch.as_tensor(reward, dtype=torch.float32) * mask[:, :, t]
+            terminated[:, :, t] = torch.from_numpy(ended & active)
+            steps = t + 1
+            finished = active & (ended | cut)
+            if t == horizon - 1:
+                finished = active
+            if finished.any():
+                where = torch.from_numpy(finished)
+                for k, v in obs.items():
+                    final[k][where] = torch.as_tensor(v).to(_dtype(v))[where]
+            active = active & ~finished
+            if not active.any():
+                break
+    batch: Batch = {
+        "obs": {k: v[:, :, :steps].to(device) for k, v in stored.items()},
+        "final_obs": {k: v.to(device) for k, v in final.items()},
+        "actions": torch.stack(actions, dim=2),
+        "log_probs": torch.stack(log_probs, dim=2),
+        "rewards": rewards[:, :, :steps].to(device),
+        "mask": mask[:, :, :steps].to(device),
+        "terminated": terminated[:, :, :steps].to(device),
+    }
+    return batch
+
+
+def _dtype(array: np.ndarray) -> torch.dtype:
+    return torch.uint8 if array.dtype == np.uint8 else torch.float32
+
+
+FeatureFunction = Callable[[Observation, Tensor], Tensor]
+
+
+def time_features(obs: Observation, time: Tensor) -> Tensor:
+    """1, t, t², t³ with time in units of the horizon: (...,) → (..., 4)."""
+    return torch.stack([torch.ones_like(time), time, time**2, time**3], dim=-1)
+
+
+def state_features(obs: Observation, time: Tensor) -> Tensor:
+    """State, its square, and time: the features of the linear baseline in Duan et al. 2016."""
+    state = obs["state"]
+    return torch.cat([state, state**2, time_features(obs, time)], dim=-1)
+
+
+def add_advantages(
+    batch: Batch,
+    gamma: float,
+    lam: float,
+    features: FeatureFunction = time_features,
+    bootstrap: bool = True,
+    normalized: bool = True,
+    value: LinearValue | None = None,
+) -> Batch:
+    """Add values, returns and advantages to a batch, in place, and return it.
+
+    Args:
+        batch: from ``collect``.
+        gamma, lam: discount and GAE's λ.
+        features: (obs, time) → features of the linear value function.
+        bootstrap: False when the horizon is part of the task and the end is final; True when it merely cuts the episode.
+        normalized: give each task's advantages zero mean and unit standard deviation.
+    """
+    mask = batch["mask"]
+    horizon = mask.shape[-1]
+    time = torch.arange(horizon + 1, dtype=mask.dtype, device=mask.device) / horizon
+    steps = time[:-1].expand_as(mask)
+    length = mask.sum(-1).long().clamp(max=horizon)
+    values, next_values = (value or LinearValue()).fit(
+        features(batch["obs"], steps), features(batch["final_obs"], time[length]), batch, gamma, bootstrap
+    )
+    advantages = generalized_advantages(
+        batch["rewards"], values, next_values, batch["terminated"], mask, gamma, lam
+    )  # fmt: skip
+    batch["values"], batch["next_values"] = values, next_values
+    batch["returns"] = discounted_returns(batch["rewards"], batch["terminated"], mask, gamma, next_values)
+    batch["advantages"] = normalize(advantages, mask) if normalized else advantages
+    return batch
+
+
+def episode_returns(batch: Batch) -> Tensor:
+    """Undiscounted return of every episode, (M, E)."""
+    return (batch["rewards"] * batch["mask"]).sum(-1)
+
+
+def select_task(batch: Batch, task: int) -> Batch:
+    """One task's part of a batch: (M, E, T, …) → (E, T, …)."""
+    return {k: select_task(v, task) if isinstance(v, dict) else v[task] for k, v in batch.items()}
