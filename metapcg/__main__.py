@@ -1,0 +1,120 @@
+"""The command line: ``python -m metapcg COMMAND``.
+
+One ``add_*`` function per subcommand; what a command needs is imported when it runs, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+
+def add_compile(commands: argparse._SubParsersAction) -> None:
+    """``compile``: notebooks/*.py → answers/, base_code/, missing ones in code/."""
+    parser = commands.add_parser("compile", help="build the notebooks from their sources in notebooks/")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit 1 if a committed notebook is out of step"
+    )
+    parser.set_defaults(run=run_compile)
+
+
+def run_compile(options: argparse.Namespace) -> int:
+    """Build or check the notebooks; 0 when all is well, 1 when ``--check`` finds one out of step."""
+    from metapcg.grading.build import check_in_step, compile_notebooks
+    from metapcg.learning.solutions import repository_root
+
+    root = repository_root()
+    changes = check_in_step(root) if options.check else compile_notebooks(root)
+    for path in changes.written:
+        print(f"out of step with its source: {path}" if options.check else f"written: {path}")
+    for path in changes.copied:
+        print(f"copied from its starter: {path}")
+    for path in changes.without_source:
+        print(f"no source in notebooks/ gives {path}: delete it, or restore its source")
+    if options.check and (changes.written or changes.without_source):
+        print("error: run './compile_and_run.sh compile' and commit what it writes", file=sys.stderr)
+        return 1
+    if not (changes.written or changes.copied or changes.without_source):
+        print("notebooks are up to date")
+    return 0
+
+
+def add_run(commands: argparse._SubParsersAction) -> None:
+    """``run``: execute notebooks headlessly."""
+    parser = commands.add_parser("run", help="execute the notebooks headlessly and write reports/")
+    parser.add_argument(
+        "--notebooks", choices=("answers", "code"), help="default: answers, where there are any, else code"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="PART", help="only notebooks whose name holds PART"
+    )
+    parser.add_argument("--profile", help="smoke, quick or full (default: HW11_PROFILE, else quick)")
+    parser.add_argument("--device", help="auto, cpu or cuda (default: HW11_DEVICE, else auto)")
+    parser.add_argument("--output", type=Path, help="folder of results (default: HW11_OUTPUT, else reports/)")
+    parser.add_argument("--cell-timeout", type=float, metavar="SECONDS", help="for one cell (default: two hours)")
+    parser.set_defaults(run=run_notebooks)
+
+
+def run_notebooks(options: argparse.Namespace) -> int:
+    """Execute the notebooks and write the report; 0 when every notebook succeeded, else 1."""
+    from metapcg.experiments import execute
+    from metapcg.experiments.outputs import output_dir
+    from metapcg.experiments.profiles import check_device, check_profile
+    from metapcg.learning.solutions import ASSIGNMENT, repository_root
+
+    profile = check_profile(options.profile or os.environ.get("HW11_PROFILE") or "quick")
+    device = check_device(options.device or os.environ.get("HW11_DEVICE") or "auto")
+    timeout = execute.CELL_TIMEOUT if options.cell_timeout is None else options.cell_timeout
+    if not timeout > 0:
+        raise ValueError(f"--cell-timeout: expected seconds above 0, got {timeout:g}")
+    root = repository_root()
+    which = options.notebooks or ("answers" if any((root / "answers" / ASSIGNMENT).glob("*.ipynb")) else "code")
+    paths = execute.find_notebooks(root / which / ASSIGNMENT, options.only)
+    # A student's results do not replace those of the worked notebooks.
+    output = options.output or (output_dir() if which == "answers" else output_dir() / "code")
+    output = output.expanduser().absolute()
+    print(f"running {len(paths)} notebook(s) of {which}/{ASSIGNMENT}, profile {profile}, device {device}")
+    results = execute.run_notebooks(paths, output, profile=profile, device=device, cell_timeout=timeout)
+    if importlib.util.find_spec("metapcg.experiments.report"):
+        importlib.import_module("metapcg.experiments.report").write_report(output)
+    failed = [result.name for result in results if result.status != "ok"]
+    print(f"\nlook at  {output / 'report.html'}\n    and  {output / 'notebooks'}")
+    if failed:
+        others = len(results) - len(failed)
+        print(f"error: {len(failed)} notebook(s) failed ({', '.join(failed)}); {others} other(s) ran", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser with every subcommand."""
+    parser = argparse.ArgumentParser(prog="python -m metapcg", description="Meta-RL on procedural content generation")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_compile(commands)
+    add_run(commands)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit status. A mistake of the user's is one line on standard error.
+
+    ``HW11_TRACEBACK=1`` shows where an error was raised.
+    """
+    options = make_parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except (ValueError, OSError) as error:
+        if os.environ.get("HW11_TRACEBACK"):
+            raise
+        for line in str(error).splitlines():
+            print(f"error: {line}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; earlier results are kept", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
