@@ -4,4 +4,8 @@ Six layers, each importing only from those before it:
 ``games`` → ``envs`` → ``tasks`` → ``learning`` → ``experiments`` → ``grading``.
 """
 
+from metapcg.kernel_cache import drop_stale_kernels
+
 __version__ = "0.1.0"
+
+drop_stale_kernels()

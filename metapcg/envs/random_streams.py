@@ -1,0 +1,67 @@
+"""One random stream per environment, inside the compiled kernels.
+
+The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 2021),
+four 64-bit words per environment. The words are derived with splitmix64's mixing function (Steele, Lea and Flood,
+"Fast splittable pseudorandom number generators", OOPSLA 2014) from a key that ``numpy.random.SeedSequence`` gives and
+from the environment's index, so that a stream depends on the seed and the index alone, never on how many environments
+there are beside it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+GOLDEN_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def mix64(word):
+    """Return splitmix64's mixing of one uint64: a bijection in which every output bit depends on every input bit."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def seed_streams(key, mask, streams):
+    """Start the streams of the environments in ``mask``.
+
+    Parameters: ``key`` uint64 (2,); ``mask`` bool (M, E); ``streams`` uint64 (M, E, 4), written in place.
+    """
+    for task in range(streams.shape[0]):
+        for env in range(streams.shape[1]):
+            if not mask[task, env]:
+                continue
+            word = mix64(key[0] + GOLDEN_GAMMA * np.uint64(task + 1))
+            word = mix64(word ^ (key[1] + GOLDEN_GAMMA * np.uint64(env + 1)))
+            for index in range(4):
+                word += GOLDEN_GAMMA
+                streams[task, env, index] = mix64(word)
+
+
+@njit(cache=True, nogil=True)
+def next_uint64(stream):
+    """Advance one stream (uint64 (4,)) and return 64 random bits (xoshiro256++)."""
+    total = stream[0] + stream[3]
+    result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + stream[0]
+    shifted = stream[1] << np.uint64(17)
+    stream[2] ^= stream[0]
+    stream[3] ^= stream[1]
+    stream[1] ^= stream[2]
+    stream[0] ^= stream[3]
+    stream[2] ^= shifted
+    stream[3] = (stream[3] << np.uint64(45)) | (stream[3] >> np.uint64(19))
+    return result
+
+
+@njit(cache=True, nogil=True)
+def uniform(stream):
+    """Return a float64 uniform on [0, 1) with 53 random bits."""
+    return np.float64(next_uint64(stream) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True)
+def below(stream, bound):
+    """Return an int64 uniform on 0 … bound-1, for bounds below 2^31 (relative bias at most bound / 2^32)."""
+    return np.int64(((next_uint64(stream) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
