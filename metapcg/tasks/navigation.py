@@ -90,14 +90,14 @@ class Navigation:
     ) -> None:
         self.goals = np.asarray(goals, dtype=np.float32)
         if self.goals.ndim != 2 or self.goals.shape[1] != 2 or len(self.goals) == 0:
-            raise ValueError(f"goals must have shape (num_tasks, 2) with at least one task, got {self.goals.shape}")
+            raise ValueError(f"goals: need shape (num_tasks, 2) with at least one task, got {self.goals.shape}")
         if not np.isfinite(self.goals).all():
-            raise ValueError("goals must be finite")
+            raise ValueError("goals: need to be finite")
         if reward not in REWARDS:
-            raise ValueError(f"reward must be one of {', '.join(REWARDS)}, got {reward!r}")
+            raise ValueError(f"reward: choose one of {', '.join(REWARDS)}, got {reward!r}")
         for name, value in (("action_scale", action_scale), ("goal_radius", goal_radius)):
             if not (np.isfinite(value) and value > 0):
-                raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+                raise ValueError(f"{name}: needs a positive finite number, got {value!r}")
         self.num_tasks = len(self.goals)
         self.num_envs = check_count("num_envs", num_envs)
         self.horizon = check_count("horizon", horizon)

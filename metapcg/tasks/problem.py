@@ -28,7 +28,7 @@ Seed = int | np.random.SeedSequence
 def check_count(name: str, value: object, minimum: int = 1) -> int:
     """Return ``value`` as an int, or raise a ValueError naming the setting if it is no integer or below the minimum."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}")
+        raise ValueError(f"{name}: needs a whole number of at least {minimum}, got {value!r}")
     return int(value)
 
 
@@ -36,9 +36,9 @@ def check_actions(actions: object, shape: tuple[int, ...]) -> NDArray[np.float32
     """Continuous actions as float32; ValueError on another shape or a value that is not finite."""
     array = np.asarray(actions, dtype=np.float32)
     if array.shape != shape:
-        raise ValueError(f"actions must have shape {shape}, got {array.shape}")
+        raise ValueError(f"actions: need shape {shape}, got {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError("actions must be finite; the policy has produced NaN or infinity")
+        raise ValueError("actions: need to be finite; the policy has produced NaN or infinity")
     return array
 
 
@@ -46,11 +46,11 @@ def check_discrete_actions(actions: object, shape: tuple[int, ...], num_actions:
     """Discrete actions as int64; ValueError on another shape, a fraction or a number outside 0 .. num_actions - 1."""
     array = np.asarray(actions)
     if array.shape != shape:
-        raise ValueError(f"actions must have shape {shape}, got {array.shape}")
+        raise ValueError(f"actions: need shape {shape}, got {array.shape}")
     if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"actions must be integers, got {array.dtype}")
+        raise ValueError(f"actions: need to be integers, got {array.dtype}")
     if array.size and (array.min() < 0 or array.max() >= num_actions):
-        raise ValueError(f"actions must lie in 0 .. {num_actions - 1}, got {array.min()} .. {array.max()}")
+        raise ValueError(f"actions: need to lie in 0 … {num_actions - 1}, got {array.min()} … {array.max()}")
     return array.astype(np.int64)
 
 

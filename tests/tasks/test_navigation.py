@@ -108,7 +108,7 @@ def test_same_seed_same_goals():
     ],
 )
 def test_bad_settings_are_refused_by_name(goals, settings, named):
-    with pytest.raises(ValueError, match=f"^{named} "):
+    with pytest.raises(ValueError, match=f"^{named}: "):
         Navigation(goals, **settings)
 
 
