@@ -88,12 +88,27 @@ def run_notebooks(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def add_parity(commands: argparse._SubParsersAction) -> None:
+    """``parity``: replay recordings of the original gym-pcgrl."""
+    parser = commands.add_parser("parity", help="replay recordings of gym-pcgrl through this engine")
+    parser.add_argument("folder", metavar="DIR", help="folder with stats_*.json.gz and rollouts_*.json.gz")
+    parser.set_defaults(run=run_parity)
+
+
+def run_parity(options: argparse.Namespace) -> int:
+    """Print how many recordings agree, file by file; 0 when all do, else 1."""
+    from metapcg.envs.parity import run
+
+    return run(options.folder)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser with every subcommand."""
     parser = argparse.ArgumentParser(prog="python -m metapcg", description="Meta-RL on procedural content generation")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_compile(commands)
     add_run(commands)
+    add_parity(commands)
     return parser
 
 
