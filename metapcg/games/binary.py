@@ -5,9 +5,10 @@ from numba import njit
 
 from metapcg.games import tiles
 from metapcg.games.game import Game
-from metapcg.games.paths import regions_and_double_sweep, regions_and_longest_path
+from metapcg.games.paths import regions_and_double_sweep, regions_and_longest_path, tile_set
 
-EMPTY, SOLID = 0, 1
+EMPTY, SOLID = range(2)
+PASSABLE = tile_set(EMPTY)
 
 BINARY = Game(
     name="binary",
@@ -28,11 +29,10 @@ BINARY = Game(
 @njit(cache=True, nogil=True)
 def evaluate_binary(level, quirks, stats):
     """Writes (regions, path-length) of a (H, W) uint8 level into stats, (2,) int64."""
-    passable = level == EMPTY
     if quirks:
-        stats[0], stats[1] = regions_and_double_sweep(passable)
+        stats[0], stats[1] = regions_and_double_sweep(level, PASSABLE)
     else:
-        stats[0], stats[1] = regions_and_longest_path(passable)
+        stats[0], stats[1] = regions_and_longest_path(level, PASSABLE)
 
 
 @njit(cache=True, nogil=True)

@@ -5,10 +5,11 @@ from numba import njit
 
 from metapcg.games import tiles
 from metapcg.games.game import Game
-from metapcg.games.paths import count_regions
+from metapcg.games.paths import count_regions, tile_set
 from metapcg.games.sokoban_solver import MOVES, STATUS_NAMES, solve_level
 
 EMPTY, SOLID, PLAYER, CRATE, TARGET = range(5)
+NOT_SOLID = tile_set(EMPTY, PLAYER, CRATE, TARGET)
 
 SOKOBAN = Game(
     name="sokoban",
@@ -31,24 +32,24 @@ SOKOBAN = Game(
 def evaluate_sokoban(level, solver_power, quirks, stats):
     """Writes (player, crate, target, regions, ratio, dist-win, sol-length) of a (H, W) uint8 level into stats."""
     height, width = level.shape
-    stats[:] = 0
+    players = crates = targets = 0
     for y in range(height):
         for x in range(width):
             tile = level[y, x]
-            if tile == PLAYER:
-                stats[0] += 1
-            elif tile == CRATE:
-                stats[1] += 1
-            elif tile == TARGET:
-                stats[2] += 1
-    stats[3] = count_regions(level != SOLID)
-    stats[4] = abs(stats[1] - stats[2])
-    if stats[0] == 1 and stats[1] == stats[2] and stats[1] > 0 and stats[3] == 1:
+            players += tile == PLAYER
+            crates += tile == CRATE
+            targets += tile == TARGET
+    stats[0] = players
+    stats[1] = crates
+    stats[2] = targets
+    stats[3] = count_regions(level, NOT_SOLID)
+    stats[4] = abs(crates - targets)
+    stats[5] = width * height * (width + height)
+    stats[6] = 0
+    if players == 1 and crates == targets and crates > 0 and stats[3] == 1:
         _, dist_win, moves = solve_level(level, solver_power, quirks)
         stats[5] = dist_win
         stats[6] = moves.shape[0]
-    else:
-        stats[5] = width * height * (width + height)
 
 
 @njit(cache=True, nogil=True)

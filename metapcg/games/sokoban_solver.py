@@ -2,19 +2,29 @@
 
 `exact_search` finds a shortest solution or proves that there is none, within a budget of distinct positions.
 `crate_search` is gym-pcgrl's search (breadth-first or best-first), step for step, down to the ties of its heap.
+`solve_level` combines them.
 """
 
 import numpy as np
 from numba import njit
 
-from metapcg.games.deadlocks import corner_deadlocks
+from metapcg.games.deadlocks import corner_deadlocks, dead_squares
 
 EMPTY, SOLID, PLAYER, CRATE, TARGET = 0, 1, 2, 3, 4
 MOVES = "LRUD"
 SOLVED, UNSOLVABLE, UNDECIDED = 0, 1, 2
 STATUS_NAMES = ("solved", "unsolvable", "undecided")
 BREADTH_FIRST = -1.0  # in place of a balance
-MAX_CRATES = 64  # by default a level with more crates is not searched; the heuristic costs crates² a position
+BALANCES = (BREADTH_FIRST, 1.0, 0.5, 0.0)  # gym-pcgrl's searches in order
+MAX_CRATES = 64  # by default levels with more crates get no best-first search, whose heuristic costs crates² a position
+
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+PLAYER_BITS = np.uint64(54)  # the player's cell is kept in the top 10 bits of a packed position's last word
+CRATE_MASK = np.uint64((1 << 54) - 1)
+
+# columns of a node of `crate_search`; the crates' cells follow
+PARENT, DEPTH, MOVE, HEURISTIC, AT, FIRST_CRATE = 0, 1, 2, 3, 4, 5
 
 
 @njit(cache=True, nogil=True)
@@ -48,23 +58,26 @@ def greedy_heuristic(crates, target_cells, width, taken):
 
 
 @njit(cache=True, nogil=True)
-def same_position(crates, players, a, b):
-    if players[a] != players[b]:
-        return False
-    for i in range(crates.shape[1]):
-        if crates[a, i] != crates[b, i]:
-            return False
-    return True
-
-
-@njit(cache=True, nogil=True)
-def position_hash(crates, players, node):
-    value = np.uint64(players[node]) + np.uint64(0x9E3779B97F4A7C15)
-    for i in range(crates.shape[1]):
-        value ^= np.uint64(crates[node, i])
+def find_node(table, nodes, node):
+    """Slot of a node with the same player and crates in an open-addressing table, or the empty slot where it belongs."""
+    mask = np.uint64(table.shape[0] - 1)
+    value = ZERO
+    for i in range(AT, nodes.shape[1]):
+        value ^= np.uint64(nodes[node, i])
         value *= np.uint64(0xFF51AFD7ED558CCD)
         value ^= value >> np.uint64(32)
-    return value
+    slot = value & mask
+    while table[slot] >= 0:
+        other = table[slot]
+        same = True
+        for i in range(AT, nodes.shape[1]):
+            if nodes[other, i] != nodes[node, i]:
+                same = False
+                break
+        if same:
+            break
+        slot = (slot + ONE) & mask
+    return np.int64(slot)
 
 
 @njit(cache=True, nogil=True)
@@ -90,32 +103,21 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
     num_crates = start_crates.shape[0]
     free = ~wall.ravel()
     dead_cells = dead.ravel()
-    steps = np.array([-1, 1, -width, width])
-    capacity = 256
-    players = np.empty(capacity, np.int16)
-    crates = np.empty((capacity, num_crates), np.int16)
-    parents = np.empty(capacity, np.int32)
-    depths = np.empty(capacity, np.int32)
-    moves = np.empty(capacity, np.uint8)
-    heuristics = np.empty(capacity, np.int32)
-    queue = np.empty(capacity, np.int32)
-    keys = np.empty(capacity, np.float64)
-    table = np.full(1024, -1, np.int32)
-    seen = 0
     taken = np.empty(num_crates, np.bool_)
-    occupied = np.full(free.shape[0], -1, np.int32)
+    occupied = np.full(free.shape[0], -1, np.int32)  # index of the crate on a cell of the position being expanded
     breadth_first = balance < 0
 
-    players[0] = start_player
+    nodes = np.zeros((256, FIRST_CRATE + num_crates), np.int32)
+    queue = np.empty(nodes.shape[0], np.int32)
+    table = np.full(1024, -1, np.int32)  # the positions already taken out
+    nodes[0, PARENT] = -1
+    nodes[0, AT] = start_player
     for i in range(num_crates):
-        crates[0, i] = start_crates[i]
-    parents[0] = -1
-    depths[0] = 0
-    moves[0] = 0
-    heuristics[0] = greedy_heuristic(crates[0], target_cells, width, taken)
-    keys[0] = heuristics[0]
+        nodes[0, FIRST_CRATE + i] = start_crates[i]
+    nodes[0, HEURISTIC] = greedy_heuristic(start_crates, target_cells, width, taken)
     queue[0] = 0
-    nodes = 1
+    num_nodes = 1
+    num_seen = 0
     head = 0  # breadth-first: the queue is queue[head:tail]; best-first: a heap in queue[:tail]
     tail = 1
     best = 1 << 30
@@ -129,135 +131,248 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
         else:
             node = queue[0]
             tail -= 1
-            moved = queue[tail]
-            if tail > 0:  # heapq's pop: the hole sinks to a leaf along the smaller children, then the last entry rises
+            if (
+                tail > 0
+            ):  # as heapq: the hole sinks to a leaf along the smaller children, then the last entry rises from it
                 hole = 0
                 child = 1
                 while child < tail:
-                    if child + 1 < tail and not keys[queue[child]] < keys[queue[child + 1]]:
+                    if child + 1 < tail and not key(nodes, queue[child], balance) < key(
+                        nodes, queue[child + 1], balance
+                    ):
                         child += 1
                     queue[hole] = queue[child]
                     hole = child
                     child = 2 * hole + 1
-                while hole > 0:
-                    above = (hole - 1) >> 1
-                    if not keys[moved] < keys[queue[above]]:
-                        break
-                    queue[hole] = queue[above]
-                    hole = above
-                queue[hole] = moved
-        if heuristics[node] == 0:  # every crate is on a target
+                rise(queue, hole, queue[tail], nodes, balance)
+        if nodes[node, HEURISTIC] == 0:  # every crate is on a target
             iterations += 1
             won_node = node
             break
-        slot = position_hash(crates, players, node) & np.uint64(table.shape[0] - 1)
-        duplicate = False
-        while table[slot] >= 0:
-            if same_position(crates, players, table[slot], node):
-                duplicate = True
-                break
-            slot = (slot + np.uint64(1)) & np.uint64(table.shape[0] - 1)
-        if duplicate:
+        slot = find_node(table, nodes, node)
+        if table[slot] >= 0:
             if count_duplicates:
                 iterations += 1
             continue
         iterations += 1
-        if heuristics[node] < best or (heuristics[node] == best and depths[node] < best_depth):
-            best = heuristics[node]
-            best_depth = depths[node]
+        if nodes[node, HEURISTIC] < best or (nodes[node, HEURISTIC] == best and nodes[node, DEPTH] < best_depth):
+            best = nodes[node, HEURISTIC]
+            best_depth = nodes[node, DEPTH]
             if best <= enough:
                 break
         table[slot] = node
-        seen += 1
-        if 2 * seen > table.shape[0]:
-            old = table
-            table = np.full(2 * old.shape[0], -1, np.int32)
-            for k in range(old.shape[0]):
-                if old[k] >= 0:
-                    slot = position_hash(crates, players, old[k]) & np.uint64(table.shape[0] - 1)
-                    while table[slot] >= 0:
-                        slot = (slot + np.uint64(1)) & np.uint64(table.shape[0] - 1)
-                    table[slot] = old[k]
-        if nodes + 4 > capacity:
-            capacity *= 2
-            players = grow(players, capacity)
-            parents = grow(parents, capacity)
-            depths = grow(depths, capacity)
-            moves = grow(moves, capacity)
-            heuristics = grow(heuristics, capacity)
-            queue = grow(queue, capacity)
-            keys = grow(keys, capacity)
-            more = np.empty((capacity, num_crates), np.int16)
-            more[:nodes] = crates[:nodes]
-            crates = more
+        num_seen += 1
+        if 2 * num_seen > table.shape[0]:
+            old_table = table
+            table = np.full(2 * table.shape[0], -1, np.int32)
+            for k in range(old_table.shape[0]):
+                if old_table[k] >= 0:
+                    table[find_node(table, nodes, old_table[k])] = old_table[k]
+        if num_nodes + 4 > nodes.shape[0]:
+            old_nodes = nodes
+            nodes = np.zeros((2 * nodes.shape[0], nodes.shape[1]), np.int32)
+            nodes[:num_nodes] = old_nodes[:num_nodes]
+            old_queue = queue
+            queue = np.empty(nodes.shape[0], np.int32)
+            queue[:tail] = old_queue[:tail]
         for i in range(num_crates):
-            occupied[crates[node, i]] = i
-        for direction in range(4):
-            to = players[node] + steps[direction]
+            occupied[nodes[node, FIRST_CRATE + i]] = i
+        for move in range(4):
+            step = (-1, 1, -width, width)[move]
+            to = nodes[node, AT] + step
             if not free[to]:
                 continue
             pushed = occupied[to]
-            if pushed >= 0:
-                beyond = to + steps[direction]
-                if not free[beyond] or occupied[beyond] >= 0:
-                    continue
-            players[nodes] = to
-            stuck = False
-            for i in range(num_crates):
-                cell = crates[node, i]
-                if i == pushed:
-                    cell = to + steps[direction]
-                crates[nodes, i] = cell
-                if pushed >= 0 and dead_cells[cell]:
-                    stuck = True
-                    break
-            if stuck:
+            if pushed >= 0 and (not free[to + step] or occupied[to + step] >= 0):
                 continue
-            parents[nodes] = node
-            depths[nodes] = depths[node] + 1
-            moves[nodes] = direction
+            for i in range(num_crates):
+                nodes[num_nodes, FIRST_CRATE + i] = nodes[node, FIRST_CRATE + i]
+            heuristic = nodes[node, HEURISTIC]
             if pushed >= 0:
-                heuristics[nodes] = greedy_heuristic(crates[nodes], target_cells, width, taken)
-            else:
-                heuristics[nodes] = heuristics[node]
+                nodes[num_nodes, FIRST_CRATE + pushed] = to + step
+                stuck = False
+                for i in range(num_crates):
+                    stuck |= dead_cells[nodes[num_nodes, FIRST_CRATE + i]]
+                if stuck:
+                    continue
+                heuristic = greedy_heuristic(nodes[num_nodes, FIRST_CRATE:], target_cells, width, taken)
+            nodes[num_nodes, PARENT] = node
+            nodes[num_nodes, DEPTH] = nodes[node, DEPTH] + 1
+            nodes[num_nodes, MOVE] = move
+            nodes[num_nodes, HEURISTIC] = heuristic
+            nodes[num_nodes, AT] = to
             if breadth_first:
-                queue[tail] = nodes
-                tail += 1
+                queue[tail] = num_nodes
             else:
-                keys[nodes] = heuristics[nodes] + balance * depths[nodes]
-                hole = tail
-                tail += 1
-                while hole > 0:
-                    above = (hole - 1) >> 1
-                    if not keys[nodes] < keys[queue[above]]:
-                        break
-                    queue[hole] = queue[above]
-                    hole = above
-                queue[hole] = nodes
-            nodes += 1
+                rise(queue, tail, num_nodes, nodes, balance)
+            tail += 1
+            num_nodes += 1
         for i in range(num_crates):
-            occupied[crates[node, i]] = -1
-    complete = head >= tail
+            occupied[nodes[node, FIRST_CRATE + i]] = -1
     if won_node < 0:
-        return False, iterations, best, complete, np.empty(0, np.uint8)
-    return True, iterations, 0, complete, trace(won_node, parents, depths, moves)
+        return False, iterations, best, head >= tail, np.empty(0, np.uint8)
+    moves = np.empty(nodes[won_node, DEPTH], np.uint8)
+    while nodes[won_node, PARENT] >= 0:
+        moves[nodes[won_node, DEPTH] - 1] = nodes[won_node, MOVE]
+        won_node = nodes[won_node, PARENT]
+    return True, iterations, 0, head >= tail, moves
 
 
 @njit(cache=True, nogil=True)
-def grow(array, capacity):
-    more = np.empty(capacity, array.dtype)
-    more[: array.shape[0]] = array
-    return more
+def key(nodes, node, balance):
+    """Rank of a node in the heap, float64 as in gym-pcgrl."""
+    return nodes[node, HEURISTIC] + balance * nodes[node, DEPTH]
 
 
 @njit(cache=True, nogil=True)
-def trace(node, parents, depths, moves):
-    """Moves from the root to a node, (depth,) uint8."""
-    out = np.empty(depths[node], np.uint8)
-    while parents[node] >= 0:
-        out[depths[node] - 1] = moves[node]
-        node = parents[node]
-    return out
+def rise(heap, hole, node, nodes, balance):
+    """Puts a node into the heap at `hole` and lets it rise past larger parents (heapq's _siftdown)."""
+    rank = key(nodes, node, balance)
+    while hole > 0:
+        above = (hole - 1) >> 1
+        if not rank < key(nodes, heap[above], balance):
+            break
+        heap[hole] = heap[above]
+        hole = above
+    heap[hole] = node
+
+
+@njit(cache=True, nogil=True)
+def find_packed(table, packed, position):
+    """Slot of an equal packed position in an open-addressing table, or the empty slot where it belongs."""
+    mask = np.uint64(table.shape[0] - 1)
+    value = ZERO
+    for k in range(packed.shape[1]):
+        value ^= packed[position, k]
+        value *= np.uint64(0x9E3779B97F4A7C15)
+        value ^= value >> np.uint64(32)
+    slot = value & mask
+    while table[slot] >= 0:
+        other = table[slot]
+        same = True
+        for k in range(packed.shape[1]):
+            if packed[other, k] != packed[position, k]:
+                same = False
+                break
+        if same:
+            break
+        slot = (slot + ONE) & mask
+    return np.int64(slot)
+
+
+@njit(cache=True, nogil=True)
+def exact_search(wall, dead, start_player, start_crates, target_cells, power):
+    """Breadth-first search over the player's cell and the set of crates, each position kept once.
+
+    A position is packed into 64-bit words of 54 free cells each: a bit for every cell that holds a crate, and the
+    player's cell in the top 10 bits of the last word. One word serves rooms of up to 54 free cells, 19 words any room
+    up to 32 × 32, with any number of crates.
+
+    Args:
+        wall, dead: (H+2, W+2) bool; no crate is pushed onto a dead cell (`dead_squares`).
+        start_player: flat cell.
+        start_crates, target_cells: (n,) int64 flat cells, n >= 1.
+        power: budget in distinct positions.
+
+    Returns:
+        (status, moves): SOLVED with a shortest solution in player moves, (n,) uint8; UNSOLVABLE if every position was
+        seen; UNDECIDED if there are more than the budget.
+    """
+    width = wall.shape[1]
+    walls = wall.ravel()
+    dead_cells = dead.ravel()
+    index = np.full(walls.shape[0], -1, np.int32)
+    cells = np.empty(walls.shape[0], np.int32)
+    num_free = 0
+    for cell in range(walls.shape[0]):
+        if not walls[cell]:
+            index[cell] = num_free
+            cells[num_free] = cell
+            num_free += 1
+    for i in range(start_crates.shape[0]):
+        if dead_cells[start_crates[i]]:
+            return UNSOLVABLE, np.empty(0, np.uint8)
+    beside = np.empty((num_free, 4), np.int32)  # free cell in each direction, or -1
+    for k in range(num_free):
+        for move in range(4):
+            beside[k, move] = index[cells[k] + (-1, 1, -width, width)[move]]
+
+    words = (num_free + 53) // 54
+    packed = np.zeros((256, words), np.uint64)
+    links = np.empty(packed.shape[0], np.int64)  # 4 * parent + move
+    table = np.full(2 * packed.shape[0], -1, np.int32)
+    won = np.zeros(words, np.uint64)
+    for i in range(start_crates.shape[0]):
+        k = index[start_crates[i]]
+        packed[0, k // 54] |= ONE << np.uint64(k % 54)
+        k = index[target_cells[i]]
+        won[k // 54] |= ONE << np.uint64(k % 54)
+    packed[0, words - 1] |= np.uint64(index[start_player]) << PLAYER_BITS
+    table[find_packed(table, packed, 0)] = 0
+    links[0] = -1
+    count = 1
+    head = 0
+    while head < count:
+        at = np.int64(packed[head, words - 1] >> PLAYER_BITS)
+        for move in range(4):
+            to = beside[at, move]
+            if to < 0:
+                continue
+            crate = (packed[head, to // 54] >> np.uint64(to % 54)) & ONE
+            beyond = beside[to, move]
+            if crate and (
+                beyond < 0 or dead_cells[cells[beyond]] or (packed[head, beyond // 54] >> np.uint64(beyond % 54)) & ONE
+            ):
+                continue
+            # written behind the last position, where it stays if it is new
+            for k in range(words):
+                packed[count, k] = packed[head, k]
+            if crate:
+                packed[count, to // 54] ^= ONE << np.uint64(to % 54)
+                packed[count, beyond // 54] ^= ONE << np.uint64(beyond % 54)
+            packed[count, words - 1] = (packed[count, words - 1] & CRATE_MASK) | (np.uint64(to) << PLAYER_BITS)
+            slot = find_packed(table, packed, count)
+            if table[slot] >= 0:
+                continue
+            if count >= power:
+                return UNDECIDED, np.empty(0, np.uint8)
+            links[count] = 4 * head + move
+            table[slot] = count
+            count += 1
+            if crate:
+                finished = True
+                for k in range(words):
+                    finished &= packed[count - 1, k] & CRATE_MASK == won[k]
+                if finished:
+                    return SOLVED, trace(links, count - 1)
+            if count == packed.shape[0]:
+                old_packed = packed
+                packed = np.zeros((2 * count, words), np.uint64)
+                packed[:count] = old_packed
+                old_links = links
+                links = np.empty(2 * count, np.int64)
+                links[:count] = old_links
+                table = np.full(4 * count, -1, np.int32)
+                for k in range(count):
+                    table[find_packed(table, packed, k)] = k
+        head += 1
+    return UNSOLVABLE, np.empty(0, np.uint8)
+
+
+@njit(cache=True, nogil=True)
+def trace(links, position):
+    """Moves from the first position to this one, (n,) uint8."""
+    length = 0
+    ancestor = position
+    while links[ancestor] >= 0:
+        ancestor = links[ancestor] >> 2
+        length += 1
+    moves = np.empty(length, np.uint8)
+    while length > 0:
+        length -= 1
+        moves[length] = links[position] & 3
+        position = links[position] >> 2
+    return moves
 
 
 @njit(cache=True, nogil=True)
@@ -296,55 +411,51 @@ def read_room(level):
 
 
 @njit(cache=True, nogil=True)
-def solve_like_original(level, power):
-    """gym-pcgrl's solver: breadth-first, then A* with balance 1, 0.5, 0; the first that wins.
+def solve_level(level, power, quirks):
+    """Solves a level.
+
+    With quirks: gym-pcgrl's breadth-first search, then its A* with balance 1, 0.5 and 0; the first that wins.
+
+    By default: one exact search. If it proves that there is no solution, dist_win is the smallest heuristic of all
+    positions that gym-pcgrl would reach. If it used up its budget, the three A* go on, each with a budget of distinct
+    positions: they visit what gym-pcgrl's visit, in the same order, and then more, so the result is never worse.
+    With more than MAX_CRATES crates only the exact search runs, and dist_win is the heuristic of the level itself.
 
     Args:
         level: (H, W) uint8 with one player and as many crates as targets, at least one.
-        power: budget of each search.
+        power: budget of each search in positions.
+        quirks: bool.
 
     Returns:
-        (status, dist_win, moves): SOLVED or UNDECIDED, or UNSOLVABLE if the breadth-first search was complete;
-        heuristic of the last search's best position; (n,) uint8.
+        (status, dist_win, moves): SOLVED, UNSOLVABLE (proven) or UNDECIDED; 0 if solved, else the smallest heuristic
+        found; player moves, (n,) uint8.
     """
     wall, target, player, crates, target_cells = read_room(level)
     dead = corner_deadlocks(wall, target)
     status = UNDECIDED
+    first = 0
+    enough = 0
+    if not quirks:
+        status, moves = exact_search(wall, dead_squares(wall, target), player, crates, target_cells, power)
+        if status == SOLVED:
+            return status, 0, moves
+        stuck = crates.shape[0] > MAX_CRATES
+        for i in range(crates.shape[0]):
+            stuck |= dead.ravel()[crates[i]]  # then no push leads anywhere
+        if stuck:
+            taken = np.empty(crates.shape[0], np.bool_)
+            return status, greedy_heuristic(crates, target_cells, wall.shape[1], taken), moves
+        first = 1
+        if status == UNSOLVABLE:
+            first = 3
+            enough = 1  # without a solution no heuristic is smaller
     best = 0
-    for balance in (BREADTH_FIRST, 1.0, 0.5, 0.0):
-        won, _, best, complete, moves = crate_search(wall, dead, player, crates, target_cells, balance, power, True, 0)
+    for search in range(first, len(BALANCES)):
+        won, _, best, complete, moves = crate_search(
+            wall, dead, player, crates, target_cells, BALANCES[search], power, quirks, enough
+        )
         if won:
             return SOLVED, 0, moves
         if complete:
             status = UNSOLVABLE
     return status, best, np.empty(0, np.uint8)
-
-
-@njit(cache=True, nogil=True)
-def solve_exactly(level, power):
-    """Shortest solution, or a proof that there is none, or the best that a bounded search finds.
-
-    Args and returns as `solve_like_original`.
-    """
-    wall, target, player, crates, target_cells = read_room(level)
-    dead = corner_deadlocks(wall, target)
-    won, _, best, complete, moves = crate_search(
-        wall, dead, player, crates, target_cells, BREADTH_FIRST, power, False, 0
-    )
-    if won:
-        return SOLVED, 0, moves
-    if complete:
-        return UNSOLVABLE, best, moves
-    for balance in (1.0, 0.5, 0.0):
-        won, _, best, complete, moves = crate_search(wall, dead, player, crates, target_cells, balance, power, False, 0)
-        if won:
-            return SOLVED, 0, moves
-    return UNDECIDED, best, moves
-
-
-@njit(cache=True, nogil=True)
-def solve_level(level, power, quirks):
-    """`solve_like_original` or `solve_exactly`."""
-    if quirks:
-        return solve_like_original(level, power)
-    return solve_exactly(level, power)

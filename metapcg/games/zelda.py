@@ -5,7 +5,7 @@ from numba import njit
 
 from metapcg.games import tiles
 from metapcg.games.game import Game
-from metapcg.games.paths import count_regions, distances
+from metapcg.games.paths import count_regions, steps_between, tile_set
 
 EMPTY, SOLID, PLAYER, KEY, DOOR, BAT, SCORPION, SPIDER = range(8)
 
@@ -30,49 +30,45 @@ ZELDA = Game(
 )
 
 
+ENEMIES = tile_set(BAT, SCORPION, SPIDER)
+OPEN = tile_set(EMPTY, PLAYER, KEY, BAT, SCORPION, SPIDER)  # what regions and the way to the key are made of
+OPEN_BUT_KEY = tile_set(EMPTY, PLAYER, BAT, SCORPION, SPIDER)
+NOT_SOLID = tile_set(EMPTY, PLAYER, KEY, DOOR, BAT, SCORPION, SPIDER)
+THE_PLAYER = tile_set(PLAYER)
+THE_KEY = tile_set(KEY)
+THE_DOOR = tile_set(DOOR)
+
+
 @njit(cache=True, nogil=True)
 def evaluate_zelda(level, quirks, stats):
     """Writes (player, key, door, enemies, regions, nearest-enemy, path-length) of a (H, W) uint8 level into stats."""
     height, width = level.shape
-    stats[:] = 0
-    player_y = player_x = key_y = key_x = door_y = door_x = 0
+    players = keys = doors = enemies = 0
     for y in range(height):
         for x in range(width):
             tile = level[y, x]
-            if tile == PLAYER:
-                stats[0] += 1
-                player_y, player_x = y, x
-            elif tile == KEY:
-                stats[1] += 1
-                key_y, key_x = y, x
-            elif tile == DOOR:
-                stats[2] += 1
-                door_y, door_x = y, x
-            elif tile >= BAT:
-                stats[3] += 1
-    passable = (level != SOLID) & (level != DOOR)
-    stats[4] = count_regions(passable)
-    if stats[0] != 1 or stats[4] != 1:
+            players += tile == PLAYER
+            keys += tile == KEY
+            doors += tile == DOOR
+            enemies += tile >= BAT
+    stats[0] = players
+    stats[1] = keys
+    stats[2] = doors
+    stats[3] = enemies
+    stats[4] = count_regions(level, OPEN)
+    stats[5] = 0
+    stats[6] = 0
+    if players != 1 or stats[4] != 1:
         return
-    dist = np.empty((height, width), np.int64)
-    queue = np.empty(height * width, np.int64)
-    if stats[3] > 0:
-        if quirks:
-            distances(passable & (level != KEY), player_y, player_x, dist, queue)
-        else:
-            distances(passable, player_y, player_x, dist, queue)
-        nearest = width * height
-        for y in range(height):
-            for x in range(width):
-                if level[y, x] >= BAT and 0 < dist[y, x] < nearest:
-                    nearest = dist[y, x]
-        if quirks or nearest < width * height:
+    if enemies > 0:
+        nearest = steps_between(level, THE_PLAYER, ENEMIES, OPEN_BUT_KEY if quirks else OPEN)
+        if nearest >= 0:
             stats[5] = nearest
-    if stats[1] == 1 and stats[2] == 1:
-        distances(passable, player_y, player_x, dist, queue)
-        to_key = dist[key_y, key_x]
-        distances(level != SOLID, key_y, key_x, dist, queue)
-        to_door = dist[door_y, door_x]
+        elif quirks:
+            stats[5] = width * height
+    if keys == 1 and doors == 1:
+        to_key = steps_between(level, THE_PLAYER, THE_KEY, OPEN)
+        to_door = steps_between(level, THE_KEY, THE_DOOR, NOT_SOLID)
         if quirks or (to_key >= 0 and to_door >= 0):
             stats[6] = to_key + to_door
 
