@@ -29,7 +29,6 @@ c = get_config()  # noqa: F821 (nbgrader defines it)
 
 c.CourseDirectory.root = str(Path(__file__).resolve().parent)
 c.CourseDirectory.course_id = "hw11"
-c.CourseDirectory.assignment_id = "hw11"
 c.CourseDirectory.directory_structure = "{nbgrader_step}/{student_id}/{assignment_id}"
 c.CourseDirectory.source_directory = "answers"
 c.CourseDirectory.release_directory = "base_code"

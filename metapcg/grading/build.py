@@ -298,6 +298,7 @@ def _generate_starters(root: Path, answers: dict[str, bytes]) -> dict[str, bytes
             write_atomically(folder / "answers" / ASSIGNMENT / name, data)
         settings = Config(PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config())
         settings.CourseDirectory.root = str(folder)
+        settings.CourseDirectory.assignment_id = ASSIGNMENT  # not in the file: the nbgrader command refuses it there
         settings.CourseDirectory.db_url = f"sqlite:///{folder / 'gradebook.db'}"
         messages = io.StringIO()
         handler = logging.StreamHandler(messages)
