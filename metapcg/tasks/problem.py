@@ -8,9 +8,10 @@ A problem steps M tasks × E environments at once:
   float32 and two (M, E) bool flags;
 - ``active`` (M, E) bool: which environments are still running.
 
-``terminated`` means that the task itself ended the episode, ``truncated`` that the clock did; they are never set
-together, and both stay set until the next reset. A finished environment ignores actions and pays 0; nothing restarts by
-itself. Arrays are fresh at every call, so they may be kept.
+``terminated`` means that the task itself ended the episode (a goal, or a number of steps that belongs to the problem),
+``truncated`` that a clock outside it did; they are never set together, and both stay set until the next reset. A
+finished environment ignores actions and pays 0; nothing restarts by itself. Arrays are fresh at every call, so they may
+be kept.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numbers
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Clock", "Seed", "check_actions", "check_count", "check_discrete_actions"]
+__all__ = ["Clock", "Seed", "check_actions", "check_count", "check_discrete_actions", "next_generator"]
 
 Seed = int | np.random.SeedSequence
 
@@ -54,16 +55,27 @@ def check_discrete_actions(actions: object, shape: tuple[int, ...], num_actions:
     return array.astype(np.int64)
 
 
+def next_generator(current: np.random.Generator | None, seed: Seed | None) -> np.random.Generator:
+    """A fresh generator from ``seed``, or the current one for None; ValueError if there is neither."""
+    if seed is not None:
+        return np.random.default_rng(seed)
+    if current is None:
+        raise ValueError("seed: the first reset needs one, to start the random stream")
+    return current
+
+
 class Clock:
     """Which environments run, which were terminated and which truncated.
 
     Args:
         shape: (M, E).
-        horizon: steps until an environment is truncated.
+        horizon: steps until an environment ends.
+        final: the horizon is part of the problem, so that its end terminates; else it only cuts the episode: truncates.
     """
 
-    def __init__(self, shape: tuple[int, int], horizon: int) -> None:
+    def __init__(self, shape: tuple[int, int], horizon: int, final: bool = False) -> None:
         self.horizon = horizon
+        self.final = final
         self.steps = 0
         self.terminated = np.zeros(shape, dtype=bool)
         self.truncated = np.zeros(shape, dtype=bool)
@@ -91,5 +103,6 @@ class Clock:
         if reached is not None:
             self.terminated |= active & reached
         if self.steps >= self.horizon:
-            self.truncated |= active & ~self.terminated
+            ended = self.terminated if self.final else self.truncated
+            ended |= active & ~self.terminated
         return self.terminated.copy(), self.truncated.copy()

@@ -15,7 +15,16 @@ from metapcg.tasks.families import (
     target,
     weights,
 )
-from metapcg.tasks.splits import EXTRAPOLATION, HELD_OUT_GAME, HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS, TRAIN
+from metapcg.tasks.splits import (
+    EXTRAPOLATION,
+    HELD_OUT_GAME,
+    HELD_OUT_REPRESENTATION,
+    INTERPOLATION,
+    SPLITS,
+    TRAIN,
+    split_generator,
+    train_list_generator,
+)
 from metapcg.tasks.task_batch import TaskBatch
 
 GAME_NAMES = sorted(GAMES)
@@ -69,7 +78,9 @@ def test_seed_sequences_are_not_consumed_and_do_not_collide_with_spawned_ones(na
     family, seed = make_family(name), np.random.SeedSequence(3)
     first = family.sample(TRAIN, 8, seed)
     assert same(first, family.sample(TRAIN, 8, seed)) and same(first, family.sample(TRAIN, 8, 3))
-    assert not any(same(first, family.sample(TRAIN, 8, child)) for child in seed.spawn(8))
+    drawn = {split_generator(split, seed).random() for split in SPLITS} | {train_list_generator(seed).random()}
+    assert len(drawn) == len(SPLITS)  # the held-out representation shares one, the training list adds one
+    assert not drawn & {np.random.default_rng(child).random() for child in (seed, *seed.spawn(8))}
 
 
 def test_splits_draw_from_different_streams():
