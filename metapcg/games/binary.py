@@ -26,7 +26,7 @@ BINARY = Game(
 )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def evaluate_binary(level, quirks, stats):
     """Writes (regions, path-length) of a (H, W) uint8 level into stats, (2,) int64."""
     if quirks:

@@ -38,8 +38,15 @@ def first_cell(rows):
 
 
 @njit(cache=True, nogil=True)
+def clear(rows):
+    """Like ``rows[:] = 0``, which costs more for short arrays."""
+    for y in range(rows.shape[0]):
+        rows[y] = ZERO
+
+
+@njit(cache=True, nogil=True)
 def copy(source, to):
-    """Like ``to[:] = source``, without the overhead for short arrays."""
+    """Like ``to[:] = source``, which costs more for short arrays."""
     for y in range(source.shape[0]):
         to[y] = source[y]
 
@@ -64,7 +71,7 @@ def spread(frontier, remaining, y, bit, limit):
     Returns:
         (steps, y, bit): the largest distance reached and the first cell at that distance.
     """
-    frontier[:] = ZERO
+    clear(frontier)
     frontier[y] = bit
     remaining[y] ^= bit
     top = bottom = y
@@ -103,7 +110,7 @@ def spread_within(region, frontier, remaining, y, bit, limit):
 @njit(cache=True, nogil=True)
 def ball(region, inside, y, bit, radius):
     """Writes into `inside` the cells of the region at most `radius` steps from the cell (y, bit)."""
-    inside[:] = ZERO
+    clear(inside)
     inside[y] = bit
     top = bottom = y
     last = region.shape[0] - 3
@@ -138,7 +145,7 @@ def take_singles(rows):
 @njit(cache=True, nogil=True)
 def count_regions(rows):
     """Number of connected parts; empties the set."""
-    frontier = np.empty_like(rows)
+    frontier = np.zeros(rows.shape[0], np.uint64)
     regions = take_singles(rows)
     for y in range(1, rows.shape[0] - 2):
         while rows[y]:
@@ -150,8 +157,8 @@ def count_regions(rows):
 @njit(cache=True, nogil=True)
 def regions_and_double_sweep(rows):
     """See `metapcg.games.paths.regions_and_double_sweep`; empties the set."""
-    region = np.empty_like(rows)
-    frontier = np.empty_like(rows)
+    region = np.zeros(rows.shape[0], np.uint64)
+    frontier = np.zeros(rows.shape[0], np.uint64)
     regions = take_singles(rows)
     longest = 0
     for y in range(1, rows.shape[0] - 2):
@@ -169,9 +176,9 @@ def regions_and_double_sweep(rows):
 @njit(cache=True, nogil=True)
 def regions_and_longest_path(rows):
     """See `metapcg.games.paths.regions_and_longest_path`; empties the set."""
-    region = np.empty_like(rows)
-    frontier = np.empty_like(rows)
-    remaining = np.empty_like(rows)
+    region = np.zeros(rows.shape[0], np.uint64)
+    frontier = np.zeros(rows.shape[0], np.uint64)
+    remaining = np.zeros(rows.shape[0], np.uint64)
     regions = take_singles(rows)
     longest = 0
     for y in range(1, rows.shape[0] - 2):
@@ -214,7 +221,7 @@ def longest_path(region, start_y, start, end_y, end, steps, longest, frontier, r
         start_y, start, end_y, end, steps = end_y, end, far_y, far, back
     longest = max(longest, steps)
     half = steps // 2
-    candidates = np.empty_like(region)
+    candidates = np.zeros(region.shape[0], np.uint64)
     spread_within(region, candidates, remaining, start_y, start, half)
     spread_within(region, frontier, remaining, end_y, end, steps - half)
     for y in range(region.shape[0]):
@@ -249,7 +256,7 @@ def steps_between(start, goal, rows):
     y, bit = first_cell(start)
     if goal[y] & bit:
         return 0
-    frontier = np.zeros_like(rows)
+    frontier = np.zeros(rows.shape[0], np.uint64)
     steps = 0
     frontier[y] = bit
     rows[y] &= ~bit

@@ -15,12 +15,12 @@ def tile_set(*tiles):
     return np.uint64(sum(1 << tile for tile in set(tiles)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def is_small(level):
     return level.shape[0] <= bitboard.MAX_HEIGHT and level.shape[1] <= bitboard.MAX_WIDTH
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def count_regions(level, passable):
     """Number of connected sets of passable cells.
 
@@ -33,7 +33,7 @@ def count_regions(level, passable):
     return bitrows.count_regions(bitrows.read_cells(level, passable))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def regions_and_double_sweep(level, passable):
     """Number of regions and gym-pcgrl's path length.
 
@@ -52,7 +52,7 @@ def regions_and_double_sweep(level, passable):
     return bitrows.regions_and_double_sweep(bitrows.read_cells(level, passable))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def regions_and_longest_path(level, passable):
     """Number of regions and the longest shortest path between two connected cells (the largest diameter of a region).
 
@@ -63,7 +63,7 @@ def regions_and_longest_path(level, passable):
     return bitrows.regions_and_longest_path(bitrows.read_cells(level, passable))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def steps_between(level, start, goal, passable):
     """Length of a shortest path from the one cell of a kind to the nearest cell of other kinds.
 

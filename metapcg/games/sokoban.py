@@ -28,7 +28,7 @@ SOKOBAN = Game(
 )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def evaluate_sokoban(level, solver_power, quirks, stats):
     """Writes (player, crate, target, regions, ratio, dist-win, sol-length) of a (H, W) uint8 level into stats."""
     height, width = level.shape

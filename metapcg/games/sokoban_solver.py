@@ -28,6 +28,25 @@ PARENT, DEPTH, MOVE, HEURISTIC, AT, FIRST_CRATE = 0, 1, 2, 3, 4, 5
 
 
 @njit(cache=True, nogil=True)
+def filled(size, value):
+    """(size,) int64 array of one value."""
+    array = np.empty(size, np.int64)
+    for i in range(size):
+        array[i] = value
+    return array
+
+
+@njit(cache=True, nogil=True)
+def doubled(array):
+    """A two-dimensional array with twice the rows; the new ones are zero."""
+    more = np.zeros((2 * array.shape[0], array.shape[1]), array.dtype)
+    for i in range(array.shape[0]):
+        for k in range(array.shape[1]):
+            more[i, k] = array[i, k]
+    return more
+
+
+@njit(cache=True, nogil=True)
 def greedy_heuristic(crates, target_cells, width, taken):
     """Crates in order, each takes the nearest target not yet taken (Manhattan, lowest index on ties); the sum.
 
@@ -39,8 +58,9 @@ def greedy_heuristic(crates, target_cells, width, taken):
     Returns:
         int.
     """
-    taken[:] = False
     total = 0
+    for i in range(crates.shape[0]):
+        taken[i] = False
     for i in range(crates.shape[0]):
         crate_y = crates[i] // width
         crate_x = crates[i] % width
@@ -59,7 +79,7 @@ def greedy_heuristic(crates, target_cells, width, taken):
 
 @njit(cache=True, nogil=True)
 def find_node(table, nodes, node):
-    """Slot of a node with the same player and crates in an open-addressing table, or the empty slot where it belongs."""
+    """Slot of a node with the same player and crates in an open-addressing table, or the empty slot where it goes."""
     mask = np.uint64(table.shape[0] - 1)
     value = ZERO
     for i in range(AT, nodes.shape[1]):
@@ -81,13 +101,14 @@ def find_node(table, nodes, node):
 
 
 @njit(cache=True, nogil=True)
-def crate_search(wall, dead, start_player, start_crates, target_cells, balance, power, count_duplicates, enough):
+def crate_search(width, wall, dead, start_player, start_crates, target_cells, balance, power, count_duplicates, enough):
     """One search of gym-pcgrl's solver, over the player's cell and the ordered list of crates.
 
     Positions are recognised as duplicates when they are taken out of the queue, not when they are put in.
 
     Args:
-        wall, dead: (H+2, W+2) bool; after a push no crate may stand on a dead cell.
+        width: of the room with its wall.
+        wall, dead: (cells,) bool, flat; after a push no crate may stand on a dead cell.
         start_player: flat cell.
         start_crates, target_cells: (n,) int64 flat cells in row-major order, n >= 1.
         balance: weight of the depth against the heuristic in the order of the queue, or BREADTH_FIRST.
@@ -99,17 +120,15 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
         (won, iterations, heuristic, complete, moves): whether a won position was reached; positions counted; heuristic
         of the best position (0 if won); whether the search ended before its budget; the moves, uint8 (0..3 = L R U D).
     """
-    width = wall.shape[1]
     num_crates = start_crates.shape[0]
-    free = ~wall.ravel()
-    dead_cells = dead.ravel()
     taken = np.empty(num_crates, np.bool_)
-    occupied = np.full(free.shape[0], -1, np.int32)  # index of the crate on a cell of the position being expanded
+    occupied = filled(wall.shape[0], -1)  # index of the crate on a cell of the position being expanded
     breadth_first = balance < 0
 
     nodes = np.zeros((256, FIRST_CRATE + num_crates), np.int32)
-    queue = np.empty(nodes.shape[0], np.int32)
-    table = np.full(1024, -1, np.int32)  # the positions already taken out
+    queue = np.zeros(256, np.int64)
+    ranks = np.zeros(256, np.float64)  # of the queue's entries, in a best-first search
+    table = filled(1024, -1)  # the positions already taken out
     nodes[0, PARENT] = -1
     nodes[0, AT] = start_player
     for i in range(num_crates):
@@ -137,14 +156,13 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
                 hole = 0
                 child = 1
                 while child < tail:
-                    if child + 1 < tail and not key(nodes, queue[child], balance) < key(
-                        nodes, queue[child + 1], balance
-                    ):
+                    if child + 1 < tail and not ranks[child] < ranks[child + 1]:
                         child += 1
                     queue[hole] = queue[child]
+                    ranks[hole] = ranks[child]
                     hole = child
                     child = 2 * hole + 1
-                rise(queue, hole, queue[tail], nodes, balance)
+                rise(queue, ranks, hole, queue[tail], ranks[tail])
         if nodes[node, HEURISTIC] == 0:  # every crate is on a target
             iterations += 1
             won_node = node
@@ -164,26 +182,28 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
         num_seen += 1
         if 2 * num_seen > table.shape[0]:
             old_table = table
-            table = np.full(2 * table.shape[0], -1, np.int32)
+            table = filled(2 * old_table.shape[0], -1)
             for k in range(old_table.shape[0]):
                 if old_table[k] >= 0:
                     table[find_node(table, nodes, old_table[k])] = old_table[k]
         if num_nodes + 4 > nodes.shape[0]:
-            old_nodes = nodes
-            nodes = np.zeros((2 * nodes.shape[0], nodes.shape[1]), np.int32)
-            nodes[:num_nodes] = old_nodes[:num_nodes]
+            nodes = doubled(nodes)
             old_queue = queue
-            queue = np.empty(nodes.shape[0], np.int32)
-            queue[:tail] = old_queue[:tail]
+            old_ranks = ranks
+            queue = np.zeros(nodes.shape[0], np.int64)
+            ranks = np.zeros(nodes.shape[0], np.float64)
+            for k in range(tail):
+                queue[k] = old_queue[k]
+                ranks[k] = old_ranks[k]
         for i in range(num_crates):
             occupied[nodes[node, FIRST_CRATE + i]] = i
         for move in range(4):
             step = (-1, 1, -width, width)[move]
             to = nodes[node, AT] + step
-            if not free[to]:
+            if wall[to]:
                 continue
             pushed = occupied[to]
-            if pushed >= 0 and (not free[to + step] or occupied[to + step] >= 0):
+            if pushed >= 0 and (wall[to + step] or occupied[to + step] >= 0):
                 continue
             for i in range(num_crates):
                 nodes[num_nodes, FIRST_CRATE + i] = nodes[node, FIRST_CRATE + i]
@@ -192,7 +212,7 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
                 nodes[num_nodes, FIRST_CRATE + pushed] = to + step
                 stuck = False
                 for i in range(num_crates):
-                    stuck |= dead_cells[nodes[num_nodes, FIRST_CRATE + i]]
+                    stuck |= dead[nodes[num_nodes, FIRST_CRATE + i]]
                 if stuck:
                     continue
                 heuristic = greedy_heuristic(nodes[num_nodes, FIRST_CRATE:], target_cells, width, taken)
@@ -204,14 +224,14 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
             if breadth_first:
                 queue[tail] = num_nodes
             else:
-                rise(queue, tail, num_nodes, nodes, balance)
+                rise(queue, ranks, tail, num_nodes, heuristic + balance * nodes[num_nodes, DEPTH])
             tail += 1
             num_nodes += 1
         for i in range(num_crates):
             occupied[nodes[node, FIRST_CRATE + i]] = -1
     if won_node < 0:
-        return False, iterations, best, head >= tail, np.empty(0, np.uint8)
-    moves = np.empty(nodes[won_node, DEPTH], np.uint8)
+        return False, iterations, best, head >= tail, np.zeros(0, np.uint8)
+    moves = np.zeros(nodes[won_node, DEPTH], np.uint8)
     while nodes[won_node, PARENT] >= 0:
         moves[nodes[won_node, DEPTH] - 1] = nodes[won_node, MOVE]
         won_node = nodes[won_node, PARENT]
@@ -219,27 +239,22 @@ def crate_search(wall, dead, start_player, start_crates, target_cells, balance, 
 
 
 @njit(cache=True, nogil=True)
-def key(nodes, node, balance):
-    """Rank of a node in the heap, float64 as in gym-pcgrl."""
-    return nodes[node, HEURISTIC] + balance * nodes[node, DEPTH]
-
-
-@njit(cache=True, nogil=True)
-def rise(heap, hole, node, nodes, balance):
-    """Puts a node into the heap at `hole` and lets it rise past larger parents (heapq's _siftdown)."""
-    rank = key(nodes, node, balance)
+def rise(heap, ranks, hole, node, rank):
+    """Puts a node into the heap at `hole` and lets it rise past parents of larger rank (heapq's _siftdown)."""
     while hole > 0:
         above = (hole - 1) >> 1
-        if not rank < key(nodes, heap[above], balance):
+        if not rank < ranks[above]:
             break
         heap[hole] = heap[above]
+        ranks[hole] = ranks[above]
         hole = above
     heap[hole] = node
+    ranks[hole] = rank
 
 
 @njit(cache=True, nogil=True)
 def find_packed(table, packed, position):
-    """Slot of an equal packed position in an open-addressing table, or the empty slot where it belongs."""
+    """Slot of an equal packed position in an open-addressing table, or the empty slot where it goes."""
     mask = np.uint64(table.shape[0] - 1)
     value = ZERO
     for k in range(packed.shape[1]):
@@ -261,7 +276,7 @@ def find_packed(table, packed, position):
 
 
 @njit(cache=True, nogil=True)
-def exact_search(wall, dead, start_player, start_crates, target_cells, power):
+def exact_search(width, wall, dead, start_player, start_crates, target_cells, power):
     """Breadth-first search over the player's cell and the set of crates, each position kept once.
 
     A position is packed into 64-bit words of 54 free cells each: a bit for every cell that holds a crate, and the
@@ -269,7 +284,8 @@ def exact_search(wall, dead, start_player, start_crates, target_cells, power):
     up to 32 × 32, with any number of crates.
 
     Args:
-        wall, dead: (H+2, W+2) bool; no crate is pushed onto a dead cell (`dead_squares`).
+        width: of the room with its wall.
+        wall, dead: (cells,) bool, flat; no crate is pushed onto a dead cell (`dead_squares`).
         start_player: flat cell.
         start_crates, target_cells: (n,) int64 flat cells, n >= 1.
         power: budget in distinct positions.
@@ -278,29 +294,26 @@ def exact_search(wall, dead, start_player, start_crates, target_cells, power):
         (status, moves): SOLVED with a shortest solution in player moves, (n,) uint8; UNSOLVABLE if every position was
         seen; UNDECIDED if there are more than the budget.
     """
-    width = wall.shape[1]
-    walls = wall.ravel()
-    dead_cells = dead.ravel()
-    index = np.full(walls.shape[0], -1, np.int32)
-    cells = np.empty(walls.shape[0], np.int32)
+    index = filled(wall.shape[0], -1)
+    cells = np.zeros(wall.shape[0], np.int64)
     num_free = 0
-    for cell in range(walls.shape[0]):
-        if not walls[cell]:
+    for cell in range(wall.shape[0]):
+        if not wall[cell]:
             index[cell] = num_free
             cells[num_free] = cell
             num_free += 1
     for i in range(start_crates.shape[0]):
-        if dead_cells[start_crates[i]]:
-            return UNSOLVABLE, np.empty(0, np.uint8)
-    beside = np.empty((num_free, 4), np.int32)  # free cell in each direction, or -1
+        if dead[start_crates[i]]:
+            return UNSOLVABLE, np.zeros(0, np.uint8)
+    beside = np.zeros((num_free, 4), np.int64)  # free cell in each direction, or -1
     for k in range(num_free):
         for move in range(4):
             beside[k, move] = index[cells[k] + (-1, 1, -width, width)[move]]
 
     words = (num_free + 53) // 54
     packed = np.zeros((256, words), np.uint64)
-    links = np.empty(packed.shape[0], np.int64)  # 4 * parent + move
-    table = np.full(2 * packed.shape[0], -1, np.int32)
+    links = np.zeros(256, np.int64)  # 4 * parent + move
+    table = filled(1024, -1)
     won = np.zeros(words, np.uint64)
     for i in range(start_crates.shape[0]):
         k = index[start_crates[i]]
@@ -321,7 +334,7 @@ def exact_search(wall, dead, start_player, start_crates, target_cells, power):
             crate = (packed[head, to // 54] >> np.uint64(to % 54)) & ONE
             beyond = beside[to, move]
             if crate and (
-                beyond < 0 or dead_cells[cells[beyond]] or (packed[head, beyond // 54] >> np.uint64(beyond % 54)) & ONE
+                beyond < 0 or dead[cells[beyond]] or (packed[head, beyond // 54] >> np.uint64(beyond % 54)) & ONE
             ):
                 continue
             # written behind the last position, where it stays if it is new
@@ -335,7 +348,7 @@ def exact_search(wall, dead, start_player, start_crates, target_cells, power):
             if table[slot] >= 0:
                 continue
             if count >= power:
-                return UNDECIDED, np.empty(0, np.uint8)
+                return UNDECIDED, np.zeros(0, np.uint8)
             links[count] = 4 * head + move
             table[slot] = count
             count += 1
@@ -346,17 +359,16 @@ def exact_search(wall, dead, start_player, start_crates, target_cells, power):
                 if finished:
                     return SOLVED, trace(links, count - 1)
             if count == packed.shape[0]:
-                old_packed = packed
-                packed = np.zeros((2 * count, words), np.uint64)
-                packed[:count] = old_packed
+                packed = doubled(packed)
                 old_links = links
-                links = np.empty(2 * count, np.int64)
-                links[:count] = old_links
-                table = np.full(4 * count, -1, np.int32)
+                links = np.zeros(2 * count, np.int64)
+                for k in range(count):
+                    links[k] = old_links[k]
+                table = filled(8 * count, -1)
                 for k in range(count):
                     table[find_packed(table, packed, k)] = k
         head += 1
-    return UNSOLVABLE, np.empty(0, np.uint8)
+    return UNSOLVABLE, np.zeros(0, np.uint8)
 
 
 @njit(cache=True, nogil=True)
@@ -367,7 +379,7 @@ def trace(links, position):
     while links[ancestor] >= 0:
         ancestor = links[ancestor] >> 2
         length += 1
-    moves = np.empty(length, np.uint8)
+    moves = np.zeros(length, np.uint8)
     while length > 0:
         length -= 1
         moves[length] = links[position] & 3
@@ -383,34 +395,38 @@ def read_room(level):
         level: (H, W) uint8 with exactly one player.
 
     Returns:
-        wall, target: (H+2, W+2) bool; player: flat cell; crates, target_cells: int64 flat cells in row-major order.
+        wall, target: ((H+2)*(W+2),) bool, flat; player: flat cell; crates, target_cells: int64 flat cells in row-major
+        order.
     """
     height, width = level.shape
-    wall = np.ones((height + 2, width + 2), np.bool_)
-    target = np.zeros((height + 2, width + 2), np.bool_)
-    crates = np.empty(height * width, np.int64)
-    target_cells = np.empty(height * width, np.int64)
+    wall = np.zeros((height + 2) * (width + 2), np.bool_)
+    target = np.zeros((height + 2) * (width + 2), np.bool_)
+    crates = filled(height * width, 0)
+    target_cells = filled(height * width, 0)
     num_crates = 0
     num_targets = 0
     player = 0
-    for y in range(height):
-        for x in range(width):
-            tile = level[y, x]
-            cell = (y + 1) * (width + 2) + x + 1
-            wall[y + 1, x + 1] = tile == SOLID
-            if tile == PLAYER:
-                player = cell
-            elif tile == CRATE:
-                crates[num_crates] = cell
-                num_crates += 1
-            elif tile == TARGET:
-                target[y + 1, x + 1] = True
-                target_cells[num_targets] = cell
-                num_targets += 1
-    return wall, target, player, crates[:num_crates].copy(), target_cells[:num_targets].copy()
+    for cell in range(wall.shape[0]):
+        y = cell // (width + 2) - 1
+        x = cell % (width + 2) - 1
+        if y < 0 or x < 0 or y == height or x == width:
+            wall[cell] = True
+            continue
+        tile = level[y, x]
+        wall[cell] = tile == SOLID
+        if tile == PLAYER:
+            player = cell
+        elif tile == CRATE:
+            crates[num_crates] = cell
+            num_crates += 1
+        elif tile == TARGET:
+            target[cell] = True
+            target_cells[num_targets] = cell
+            num_targets += 1
+    return wall, target, player, crates[:num_crates], target_cells[:num_targets]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def solve_level(level, power, quirks):
     """Solves a level.
 
@@ -430,21 +446,24 @@ def solve_level(level, power, quirks):
         (status, dist_win, moves): SOLVED, UNSOLVABLE (proven) or UNDECIDED; 0 if solved, else the smallest heuristic
         found; player moves, (n,) uint8.
     """
+    width = level.shape[1] + 2
     wall, target, player, crates, target_cells = read_room(level)
-    dead = corner_deadlocks(wall, target)
+    dead = corner_deadlocks(wall, target, width)
     status = UNDECIDED
     first = 0
     enough = 0
     if not quirks:
-        status, moves = exact_search(wall, dead_squares(wall, target), player, crates, target_cells, power)
+        status, moves = exact_search(
+            width, wall, dead_squares(wall, target, width), player, crates, target_cells, power
+        )
         if status == SOLVED:
             return status, 0, moves
         stuck = crates.shape[0] > MAX_CRATES
         for i in range(crates.shape[0]):
-            stuck |= dead.ravel()[crates[i]]  # then no push leads anywhere
+            stuck |= dead[crates[i]]  # then no push leads anywhere
         if stuck:
             taken = np.empty(crates.shape[0], np.bool_)
-            return status, greedy_heuristic(crates, target_cells, wall.shape[1], taken), moves
+            return status, greedy_heuristic(crates, target_cells, width, taken), moves
         first = 1
         if status == UNSOLVABLE:
             first = 3
@@ -452,10 +471,10 @@ def solve_level(level, power, quirks):
     best = 0
     for search in range(first, len(BALANCES)):
         won, _, best, complete, moves = crate_search(
-            wall, dead, player, crates, target_cells, BALANCES[search], power, quirks, enough
+            width, wall, dead, player, crates, target_cells, BALANCES[search], power, quirks, enough
         )
         if won:
             return SOLVED, 0, moves
         if complete:
             status = UNSOLVABLE
-    return status, best, np.empty(0, np.uint8)
+    return status, best, np.zeros(0, np.uint8)

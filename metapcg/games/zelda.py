@@ -39,7 +39,7 @@ THE_KEY = tile_set(KEY)
 THE_DOOR = tile_set(DOOR)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def evaluate_zelda(level, quirks, stats):
     """Writes (player, key, door, enemies, regions, nearest-enemy, path-length) of a (H, W) uint8 level into stats."""
     height, width = level.shape
