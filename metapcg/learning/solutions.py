@@ -136,15 +136,12 @@ def load(notebook: str | os.PathLike[str]) -> Solutions:
     sys.modules[module.__name__] = module
     for cell in cells:
         _execute(cell, path, module)
-    names = []
-    values: dict[str, object] = {}
-    for name, value in vars(module).items():
-        if name.startswith("__"):
-            continue
-        if getattr(value, "__module__", None) == module.__name__ and callable(value):
-            names.append(name)
-            value = _with_todo_message(value, path) if isinstance(value, types.FunctionType) else value
-        values[name] = value
+    values = {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    names = [name for name, value in values.items() if getattr(value, "__module__", None) == module.__name__]
+    for name in names:
+        if isinstance(values[name], types.FunctionType):
+            # In the module too, so that functions that call each other, and pickle, meet the same object.
+            values[name] = module.__dict__[name] = _with_todo_message(values[name], path)
     return Solutions(path, values, tuple(names))
 
 
@@ -258,11 +255,7 @@ def _with_todo_message(function: types.FunctionType, path: Path) -> Callable[...
         except NotImplementedError as error:
             if not str(error).startswith("TODO"):
                 raise
-            # The unwritten function may be one that this one calls: it is where the traceback ends.
-            trace = error.__traceback__
-            while trace.tb_next is not None:
-                trace = trace.tb_next
-            raise UnfinishedError(_unfinished(path, trace.tb_frame.f_code.co_name)) from error
+            raise UnfinishedError(_unfinished(path, function.__name__)) from error
 
     return call
 

@@ -48,7 +48,9 @@ def test_worked_notebook_carries_ids_points_and_no_outputs(exercise_build):
 
 def test_starter_has_no_answer_no_hidden_test_and_a_stub_that_names_function_and_notebook(exercise_build):
     starter = exercise_build.starters["0_sums.ipynb"].decode()
-    assert "2.0 * x" not in starter and "linearity" not in starter and "-42.0" not in starter and "HIDDEN" not in starter
+    assert (
+        "2.0 * x" not in starter and "linearity" not in starter and "-42.0" not in starter and "HIDDEN" not in starter
+    )
     cells = cells_of(exercise_build.starters["0_sums.ipynb"])
     stub = 'raise NotImplementedError("TODO double: write this function (notebook 0_sums, cell double)")'
     assert text_of(cells["double"]).splitlines()[-1] == "    " + stub
@@ -154,7 +156,10 @@ FAULTS = {
     "id_used_twice": ('# %% id="a"\nx = 1\n\n# %% id="a"\nx = 2\n', "n.py: cell a: the id is used twice"),
     "id_missing": ("# %%\nx = 1\n", r"n.py: cell 1 has no id \(it begins: 'x = 1'\)"),
     "id_with_a_space": ('# %% id="a b"\nx = 1\n', "cell a b: an id is 1 to 64 letters"),
-    "kind_unknown": ('# %% id="a" kind="solutions"\nx = 1\n', "cell a: unknown kind 'solutions'; known: solution, tests"),
+    "kind_unknown": (
+        '# %% id="a" kind="solutions"\nx = 1\n',
+        "cell a: unknown kind 'solutions'; known: solution, tests",
+    ),
     "option_misspelt": ('# %% id="a" point=3\nx = 1\n', "cell a: unknown option 'point'; known: id, kind, points"),
     "tests_without_points": (SOLUTION + '# %% id="test-f" kind="tests"\nassert f()\n', "cell test-f: .* needs points"),
     "points_not_a_number": (
