@@ -1,0 +1,760 @@
+# %% [markdown] id="intro"
+# # Notebook 1 · MAML: learning a starting point from which one step is enough
+#
+# A level designer that was trained for one task is good at that task. We want one that becomes good at a task it has never seen, after
+# a handful of episodes. *Model-agnostic meta-learning* (Finn et al. 2017) looks for parameters $\theta$ from which one step of the policy
+# gradient goes a long way, on every task of a family. When you are done you will be able to
+#
+# 1. write the inner update and adapt a policy in $K$ steps, with fresh episodes for each;
+# 2. differentiate through the adaptation, or leave that out on purpose (first-order MAML, FOMAML);
+# 3. do it for a whole batch of tasks at once, and prove that the fast version equals the slow one;
+# 4. say exactly what each surrogate of notebook 0 gets wrong in the meta-gradient, by enumeration;
+# 5. train MAML on 2-D navigation and on game levels, and judge it against a random policy, a random starting point, multi-task
+#    pretraining and an oracle that is told its task.
+#
+# **Before you start**: finish notebook 0; your surrogates drive the training here. **Time**: three hours of work. The finished notebook runs
+# in about two minutes on two CPU cores (`HW11_PROFILE=quick`).
+#
+# **How it works.** As in notebook 0: TODOs of one to six lines, a test on a worked example after each, hidden tests when it is
+# graded. Exercises 3 to 5 call your functions of exercises 1 and 2. No graded cell needs notebook 0.
+#
+# | exercise | function | points |
+# |---|---|---|
+# | 1 | `inner_update` | 3 |
+# | 2 | `inner_gradients` | 5 |
+# | 3 | `adapt` | 6 |
+# | 4 | `meta_loss_loop` | 6 |
+# | 5 | `meta_loss` | 6 |
+# | 6 | `expected_meta_objective` | 6 |
+# | – | question: second order that does not help | 4 |
+# | – | question: why not adapting earns nothing | 4 |
+# | | **total** | **40** |
+
+# %% id="imports"
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from metapcg.tasks.enumeration import (
+    MDP,
+    all_trajectories,
+    expected_return,
+    log_probs,
+    reward_to_go,
+    trajectory_probabilities,
+)
+
+Params = dict[str, Tensor]
+Batch = dict
+
+# %% id="setup"
+import time
+
+import matplotlib.pyplot as plt
+
+from metapcg.experiments.outputs import save_figure, save_table
+from metapcg.experiments.profiles import by_profile, current_profile
+from metapcg.learning.checks import check
+from metapcg.learning.device import configure
+
+device = configure()
+COLOURS = {"FOMAML": "#8d6cab", "naive": "#c8553d", "LVC": "#e0a030", "DiCE": "#2a7f9e", "truth": "#333333"}
+print(f"profile {current_profile()}, device {device}")
+
+# %% [markdown] id="inner"
+# ## 1 · One inner step
+#
+# The *inner loop* adapts the parameters to one task. Its loss $\mathcal L$ is minus a surrogate of notebook 0, averaged over the steps of a
+# few episodes of that task, and it takes plain gradient steps of size $\alpha$:
+#
+# $$ \theta' \;=\; \theta - \alpha\,\nabla_\theta \mathcal L(\theta). \tag{1} $$
+#
+# **Parameters are dictionaries** here: `{"crop.weight": tensor, "crop.bias": tensor, …}`. An optimiser from `torch.optim` would overwrite the tensors in
+# place; we need $\theta'$ as a *new* dictionary whose tensors still remember that they came from $\theta$, because the outer loop
+# will differentiate through equation (1).
+#
+# **Worked by hand**, $\alpha = 0.1$: $w = (1, 2)$ with gradient $(10, -20)$ becomes $(1 - 1,\; 2 + 2) = (0, 4)$, and $b = 3$ with gradient $5$
+# becomes $2.5$.
+
+
+# %% id="inner-update" kind="solution"
+def inner_update(params: Params, gradients: Params, inner_lr: float) -> Params:
+    """One gradient step on every tensor of a dictionary, equation (1).
+
+    Args:
+        params: name -> tensor. Must not be changed.
+        gradients: the same names -> gradient of the loss, same shapes.
+        inner_lr: step size, alpha.
+
+    Returns:
+        A new dictionary: out[name] = params[name] - inner_lr * gradients[name]. Autograd must be able to go back through it
+        to params and to gradients.
+
+    TODO (1-3 lines).
+    """
+    ### BEGIN SOLUTION
+    return {name: params[name] - inner_lr * gradients[name] for name in params}
+    ### END SOLUTION
+
+
+# %% id="test-inner-update" kind="tests" points=3
+_params = {"w": torch.tensor([1.0, 2.0], requires_grad=True), "b": torch.tensor([3.0], requires_grad=True)}
+_gradients = {"w": torch.tensor([10.0, -20.0], requires_grad=True), "b": torch.tensor([5.0], requires_grad=True)}
+_new = inner_update(_params, _gradients, 0.1)
+assert isinstance(_new, dict), (
+    f"inner_update: expected a dictionary, got {type(_new).__name__}. Is the `return` missing?"
+)
+assert set(_new) == {"w", "b"}, f"inner_update: expected the names w and b, got {sorted(_new)}."
+check("inner_update, parameter w of the worked example", _new["w"], torch.tensor([0.0, 4.0]), {
+    "step_ascends: the sign is wrong, this climbs the loss. Subtract the gradient.": [2.0, 0.0],
+    "the step size is missing.": [-9.0, 22.0],
+    "these are the old parameters.": [1.0, 2.0],
+    "this is the step itself; add it to the parameters.": [-1.0, 2.0],
+})  # fmt: skip
+check("inner_update, parameter b of the worked example", _new["b"], torch.tensor([2.5]), {
+    "b was left as it was: update every tensor of the dictionary.": [3.0],
+})  # fmt: skip
+check("inner_update: the parameters that were handed in", _params["w"], [1.0, 2.0],
+      hint="They were changed in place; make new tensors.")  # fmt: skip
+assert _new["w"].requires_grad, (
+    "inner_update: the graph is cut. Nothing may be detached (and no torch.no_grad) here: the outer loop differentiates "
+    "through this step."
+)
+_to_params, _to_gradients = torch.autograd.grad(_new["w"].sum(), (_params["w"], _gradients["w"]), allow_unused=True)
+assert _to_params is not None, "inner_update: no path leads back to params; they must not be detached."
+assert _to_gradients is not None, "inner_update: no path leads back to gradients, so second order would be lost here."
+### BEGIN HIDDEN TESTS
+_draw = torch.Generator().manual_seed(3)
+_p = {
+    n: torch.randn(s, generator=_draw, dtype=torch.float64)
+    for n, s in (("x", (4, 2, 3)), ("y", ()), ("z.weight", (5,)))
+}
+_g = {n: torch.randn(v.shape, generator=_draw, dtype=torch.float64) for n, v in _p.items()}
+_old = {n: v.clone() for n, v in _p.items()}
+_out = inner_update(_p, dict(reversed(list(_g.items()))), 0.37)
+assert _out is not _p, "inner_update: a new dictionary is asked for, not the old one."
+for _n in _p:
+    check(f"inner_update, float64, tensor of shape {tuple(_p[_n].shape)}", _out[_n], _old[_n] - 0.37 * _g[_n], quote=False,
+          hint="Gradients belong to their names, not to their place in the dictionary.")  # fmt: skip
+    check("inner_update: parameters handed in", _p[_n], _old[_n], quote=False, hint="They were changed in place.")
+check("inner_update with step size 0", inner_update(_p, _g, 0.0)["x"], _old["x"], quote=False)
+### END HIDDEN TESTS
+
+# %% [markdown] id="order"
+# ## 2 · First order or second order
+#
+# $\theta'$ depends on $\theta$ twice: directly, and through the gradient. By the chain rule
+#
+# $$ \nabla_\theta F(\theta') \;=\; \big(I - \alpha \nabla^2 \mathcal L(\theta)\big)\,\nabla F(\theta'). \tag{2} $$
+#
+# *Second order* keeps the Hessian; autograd does it if the inner gradient is computed with `create_graph=True`. *First order* (FOMAML) treats the
+# inner gradient as a constant, so that $\nabla_\theta F(\theta') \approx \nabla F(\theta')$. It needs less time and memory.
+# First order does **not** mean cutting $\theta'$ off from $\theta$: the direct path, the $I$ in (2), stays.
+#
+# **Many tasks at once.** Later `loss` has one entry per task and every tensor in `params` a leading task axis. Task $m$'s loss depends on row $m$ only, so the
+# gradient of the *sum* of the losses holds every task's own gradient in its row. (The gradient of the mean would be $M$ times too small.)
+#
+# **Worked by hand**: $\mathcal L = w^3$ at $w = 2$: the gradient is $3w^2 = 12$, and differentiating the gradient once more gives $6w = 12$. Two
+# tasks $w = (2, 1)$: $(12, 3)$.
+
+
+# %% id="inner-gradients" kind="solution"
+def inner_gradients(loss: Tensor, params: Params, first_order: bool) -> Params:
+    """Gradient of the inner loss with respect to every parameter.
+
+    Args:
+        loss: scalar, or (M,) for M tasks with their own parameters (leading axis M on every tensor).
+        params: name -> tensor that `loss` was computed from.
+        first_order: True: the gradients are constants. False: they carry a graph, so they can be differentiated again.
+
+    Returns:
+        name -> gradient, shaped like the parameter; row m belongs to task m.
+
+    TODO (2-3 lines): torch.autograd.grad. Use neither `.backward()` nor `.grad`: those add up over calls.
+    """
+    ### BEGIN SOLUTION
+    gradients = torch.autograd.grad(loss.sum(), list(params.values()), create_graph=not first_order)
+    return dict(zip(params, gradients, strict=True))
+    ### END SOLUTION
+
+
+# %% id="test-inner-gradients" kind="tests" points=5
+_w = torch.tensor(2.0, requires_grad=True)
+_b = torch.tensor(5.0, requires_grad=True)
+_second = inner_gradients(_w**3 + 7 * _b, {"w": _w, "b": _b}, first_order=False)
+assert isinstance(_second, dict), f"inner_gradients: expected a dictionary, got {type(_second).__name__}."
+check("inner_gradients of w³ + 7b at w = 2, for w", _second["w"], torch.tensor(12.0), {
+    "the sign is wrong: the gradient of the loss, not the direction of descent.": -12.0,
+    "this is b's gradient: gradients come in the order of the list handed to autograd.grad.": 7.0,
+})  # fmt: skip
+check("inner_gradients of w³ + 7b, for b", _second["b"], torch.tensor(7.0))
+assert _second["w"].requires_grad, (
+    "graph_detached: with first_order=False the gradient must carry a graph (create_graph=True), or MAML silently becomes FOMAML."
+)
+check("the gradient differentiated again", torch.autograd.grad(_second["w"], _w)[0], torch.tensor(12.0))
+_first = inner_gradients(_w**3 + 7 * _b, {"w": _w, "b": _b}, first_order=True)
+check("inner_gradients, first order", _first["w"], torch.tensor(12.0))
+assert not _first["w"].requires_grad, (
+    "first_order_ignored: with first_order=True the gradient must be a constant, without a graph."
+)
+assert _w.grad is None, "inner_gradients: it filled w.grad. Use torch.autograd.grad, which leaves .grad alone."
+_rows = torch.tensor([2.0, 1.0], requires_grad=True)
+check("inner_gradients of two tasks, w = (2, 1)", inner_gradients(_rows**3, {"w": _rows}, True)["w"], torch.tensor([12.0, 3.0]), {
+    "divided by the number of tasks: sum the losses, do not average them.": [6.0, 1.5],
+})  # fmt: skip
+### BEGIN HIDDEN TESTS
+_draw = torch.Generator().manual_seed(4)
+_x = torch.randn(3, 4, generator=_draw, dtype=torch.float64, requires_grad=True)
+_y = torch.randn(3, generator=_draw, dtype=torch.float64, requires_grad=True)
+_loss = (_x.sin() * _y[:, None]).sum(-1)
+for _order in (False, True):
+    _got = inner_gradients((_x.sin() * _y[:, None]).sum(-1), {"y": _y, "x": _x}, _order)
+    check("inner_gradients, three tasks, x", _got["x"], _x.cos() * _y[:, None], quote=False)
+    check("inner_gradients, three tasks, y", _got["y"], _x.sin().sum(-1), quote=False)
+    assert _got["x"].requires_grad is (not _order), "inner_gradients: first_order is ignored or reversed."
+_inside = _x * 2.0  # parameters inside a graph, as after a first inner step
+_got = inner_gradients((_inside**2).sum(), {"w": _inside}, False)["w"]
+check("inner_gradients of parameters that are no leaves", _got, 4 * _x, quote=False)
+check(
+    "through them to where they came from",
+    torch.autograd.grad(_got.sum(), _x)[0],
+    torch.full_like(_x, 4.0),
+    quote=False,
+)
+### END HIDDEN TESTS
+
+# %% [markdown] id="adapting"
+# ## 3 · Adapt in K steps, with fresh episodes for each
+#
+# A gradient step needs episodes of the policy it improves. After the first step the policy has changed, so the second step needs **new** ones:
+#
+# $$ \theta_0 = \theta, \qquad \theta_{k+1} = \theta_k - \alpha\,\nabla\mathcal L(\theta_k;\ \text{episodes of } \theta_k). \tag{3} $$
+#
+# `collect(params)` plays episodes with the given parameters and returns a batch; `loss_fn(params, batch)` is the loss on it. You need not know how
+# either works.
+#
+# **Worked by hand.** $\mathcal L(w; c) = \tfrac12 (w - c)^2$, where the "episodes" are just a number $c$, $\alpha = 0.5$, start at $w = 4$. The first call of `collect` gives
+# $c = 0$: $w_1 = 4 - 0.5\,(4 - 0) = 2$. The second gives $c = 1$: $w_2 = 2 - 0.5\,(2 - 1) = 1.5$. Each step keeps half of $w$, so $\partial w_2/\partial w_0
+# = 0.25$ with second order, and $1$ with first order.
+
+
+# %% id="adapt" kind="solution"
+def adapt(
+    params: Params,
+    collect: Callable[[Params], Batch],
+    loss_fn: Callable[[Params, Batch], Tensor],
+    inner_lr: float,
+    num_steps: int,
+    first_order: bool,
+) -> Params:
+    """Adapt parameters in `num_steps` inner steps, equation (3).
+
+    Args:
+        params: name -> tensor. Must not be changed.
+        collect: params -> batch of fresh episodes, played with these params.
+        loss_fn: (params, batch) -> loss, scalar or (M,).
+        inner_lr: alpha.
+        num_steps: K; 0 returns the parameters as they are.
+        first_order: see `inner_gradients`.
+
+    Returns:
+        The adapted parameters, still connected to `params` in autograd's graph.
+
+    TODO (3-5 lines): use your `inner_gradients` and `inner_update`.
+    """
+    ### BEGIN SOLUTION
+    for _ in range(num_steps):
+        batch = collect(params)
+        gradients = inner_gradients(loss_fn(params, batch), params, first_order)
+        params = inner_update(params, gradients, inner_lr)
+    return params
+    ### END SOLUTION
+
+
+# %% id="test-adapt" kind="tests" points=6
+class Recorded:
+    """A `collect` that hands out given numbers and remembers with which parameters it was called."""
+
+    def __init__(self, *numbers: float):
+        self.numbers, self.seen = list(numbers), []
+
+    def __call__(self, params: Params) -> Batch:
+        assert len(self.seen) < len(self.numbers), "collect was called too often: once per inner step."
+        self.seen.append(params["w"].detach().clone())
+        return {"c": torch.as_tensor(self.numbers[len(self.seen) - 1])}
+
+
+def half_square(params: Params, batch: Batch) -> Tensor:
+    """½ (w − c)²."""
+    return 0.5 * (params["w"] - batch["c"]) ** 2
+
+
+for _first_order, _slope in ((False, 0.25), (True, 1.0)):
+    _start = {"w": torch.tensor(4.0, requires_grad=True)}
+    _collect = Recorded(0.0, 1.0)
+    _adapted = adapt(_start, _collect, half_square, 0.5, 2, _first_order)
+    assert isinstance(_adapted, dict), (
+        f"adapt: expected a dictionary, got {type(_adapted).__name__}. Is the `return` missing?"
+    )
+    check("adapt, two steps on the worked example", _adapted["w"], torch.tensor(1.5), {
+        "only one step was made.": 2.0,
+        "the first batch was used for both steps: collect fresh episodes for every step.": 1.0,
+        "both gradients were taken at the start: the second step must use the parameters of the first.": 0.5,
+        "both steps start from the original parameters; the first one is lost.": 2.5,
+        "nothing was adapted.": 4.0,
+        "step_ascends: this climbs the loss.": 8.5,
+    })  # fmt: skip
+    assert len(_collect.seen) == 2, (
+        f"adapt: collect must be called once per step, 2 times; it was called {len(_collect.seen)} times."
+    )
+    check("adapt: the parameters that played the second batch", _collect.seen[1], torch.tensor(2.0), {
+        "the second batch was played by the unadapted policy.": 4.0,
+    })  # fmt: skip
+    assert _adapted["w"].requires_grad, (
+        "first_order_cuts_the_graph: the adapted parameters no longer depend on the start. First order drops the second "
+        "derivatives only; in `params - inner_lr * gradient` the params stay connected."
+    )
+    check(f"adapt: derivative of the result with respect to the start, first_order={_first_order}",
+          torch.autograd.grad(_adapted["w"], _start["w"])[0], torch.tensor(_slope), {
+              "this is the first-order answer: first_order=False must keep the graph of the gradients.": 1.0,
+              "this is the second-order answer: first_order=True must drop it.": 0.25,
+              "only one of the two steps carries a graph.": 0.5,
+          })  # fmt: skip
+### BEGIN HIDDEN TESTS
+_start = {"w": torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)}
+
+
+def _quartic(params, batch):
+    return (params["w"] - batch["c"]) ** 4
+
+
+_targets = [torch.tensor([0.3, -1.0, 0.1], dtype=torch.float64) * k for k in range(1, 5)]
+for _k in (0, 1, 3):
+    _w, _slope = _start["w"].detach(), torch.ones(3, dtype=torch.float64)
+    for _c in _targets[:_k]:
+        _slope = _slope * (1 - 0.02 * 12 * (_w - _c) ** 2)
+        _w = _w - 0.02 * 4 * (_w - _c) ** 3
+    _collect = Recorded(*_targets[:_k])
+    _got = adapt(_start, _collect, _quartic, 0.02, _k, False)["w"]
+    check(f"adapt, {_k} steps on three tasks at once", _got, _w, quote=False)
+    assert len(_collect.seen) == _k, "adapt: one call of collect per step."
+    if _k:
+        check(
+            f"adapt, derivative through {_k} steps",
+            torch.autograd.grad(_got.sum(), _start["w"])[0],
+            _slope,
+            quote=False,
+        )
+        _got = adapt(_start, Recorded(*_targets[:_k]), _quartic, 0.02, _k, True)["w"]
+        check(
+            "adapt, first order, derivative",
+            torch.autograd.grad(_got.sum(), _start["w"])[0],
+            torch.ones_like(_slope),
+            quote=False,
+        )
+check("adapt: the parameters handed in", _start["w"], torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64), quote=False)
+### END HIDDEN TESTS
+
+# %% [markdown] id="outer"
+# ## 4 · The meta-loss, task by task
+#
+# The *outer loop* asks how good the adapted policies are, on **new** episodes that they play themselves:
+#
+# $$ \mathcal M(\theta) \;=\; \frac1M \sum_{m=1}^{M} \mathcal L^{\text{out}}_m\big(\theta'_m;\ \text{episodes of } \theta'_m\big), \qquad
+#    \theta'_m = \text{adapt}(\theta, \text{task } m). \tag{4} $$
+#
+# Every task starts from the same $\theta$. The gradient of $\mathcal M$ is the meta-gradient; an ordinary optimiser (Adam, or a trust region) does the rest.
+#
+# **Worked by hand.** Two tasks with $\mathcal L = \tfrac12(w-c)^2$ inside and outside, $c = 0$ and $c = 2$, $\alpha = 0.5$, $K = 1$, $w = 4$. Task 1: $w' = 2$, outer loss $2$. Task
+# 2: $w' = 3$, outer loss $0.5$. $\mathcal M = 1.25$. Its gradient: $\tfrac12\,(0.5 \cdot 2 + 0.5 \cdot 1) = 0.75$ with second order, $\tfrac12 (2 + 1) = 1.5$ with first.
+
+
+# %% id="meta-loss-loop" kind="solution"
+def meta_loss_loop(
+    params: Params,
+    collects: list[Callable[[Params], Batch]],
+    inner_loss: Callable[[Params, Batch], Tensor],
+    outer_loss: Callable[[Params, Batch], Tensor],
+    inner_lr: float,
+    num_steps: int,
+    first_order: bool,
+) -> Tensor:
+    """Mean outer loss after adaptation, one task after the other, equation (4).
+
+    Args:
+        params: the meta-parameters theta.
+        collects: one `collect` per task.
+        inner_loss, outer_loss: (params, batch) -> scalar.
+        inner_lr, num_steps, first_order: as in `adapt`.
+
+    Returns:
+        Scalar, to be differentiated with respect to `params`.
+
+    TODO (4-5 lines): for each task, adapt from `params`, collect with the adapted parameters, and take the outer loss there.
+    """
+    ### BEGIN SOLUTION
+    losses = []
+    for collect in collects:
+        adapted = adapt(params, collect, inner_loss, inner_lr, num_steps, first_order)
+        losses.append(outer_loss(adapted, collect(adapted)))
+    return torch.stack(losses).mean()
+    ### END SOLUTION
+
+
+# %% id="test-meta-loss-loop" kind="tests" points=6
+MISTAKES = {
+    "the outer loss was taken at theta, not at the adapted parameters.": 5.0,
+    "summed over tasks; equation (4) is a mean.": 2.5,
+    "other_tasks_untouched: the second task started from the first task's adapted parameters. All start from theta.": 1.0,
+    "only the last task counts.": 0.5,
+    "only the first task counts.": 2.0,
+}
+for _first_order, _slope in ((False, 0.75), (True, 1.5)):
+    _theta = {"w": torch.tensor(4.0, requires_grad=True)}
+    _collects = [Recorded(0.0, 0.0), Recorded(2.0, 2.0)]
+    _value = meta_loss_loop(_theta, _collects, half_square, half_square, 0.5, 1, _first_order)
+    check("meta_loss_loop on the worked example", _value, torch.tensor(1.25), MISTAKES)
+    for _collect, _after in zip(_collects, (2.0, 3.0), strict=True):
+        assert len(_collect.seen) == 2, (
+            f"meta_loss_loop: a task's collect must be called K + 1 = 2 times, it was called {len(_collect.seen)} times. "
+            "The outer loss needs episodes of its own; the inner ones are used up."
+        )
+        check("meta_loss_loop: the parameters that played the outer episodes", _collect.seen[1], torch.tensor(_after), {
+            "the outer episodes were played by the unadapted policy.": 4.0,
+        })  # fmt: skip
+    assert _value.requires_grad, "meta_loss_loop: the result has no graph; .item(), float() and detach() cut it."
+    check(f"meta_loss_loop: the meta-gradient, first_order={_first_order}", torch.autograd.grad(_value, _theta["w"])[0],
+          torch.tensor(_slope), {"this is the first-order meta-gradient.": 1.5, "this is the second-order one.": 0.75})  # fmt: skip
+### BEGIN HIDDEN TESTS
+_theta = {"w": torch.tensor(1.5, dtype=torch.float64, requires_grad=True)}
+_c = torch.tensor([-1.0, 0.2, 3.0], dtype=torch.float64)
+_collects = [Recorded(*(_c[_m] * (1 + _k) for _k in range(3))) for _m in range(3)]
+_value = meta_loss_loop(_theta, _collects, half_square, lambda p, b: (p["w"] - b["c"]) ** 3, 0.3, 2, False)
+_w = _theta["w"].detach().repeat(3)
+for _k in range(2):
+    _w = _w - 0.3 * (_w - _c * (1 + _k))
+check("meta_loss_loop, three tasks, two steps, another outer loss", _value, ((_w - 3 * _c) ** 3).mean(), quote=False,
+      hint="Inner and outer loss, and the batches of the steps, must not be mixed up.")  # fmt: skip
+check(
+    "its meta-gradient",
+    torch.autograd.grad(_value, _theta["w"])[0],
+    (3 * (_w - 3 * _c) ** 2 * 0.7**2).mean(),
+    quote=False,
+)
+### END HIDDEN TESTS
+
+# %% [markdown] id="batching"
+# ## 5 · All tasks at once
+#
+# The loop calls a small network $M$ times. It is faster to give every task **its own copy** of the parameters, stacked along a leading task axis, and to run
+# all of them in one batched matrix product. `torch.Tensor.expand` makes such a stack without copying memory, and autograd knows that all copies are $\theta$: it
+# adds their gradients. `adapt` works on the stack as it is, because you wrote `inner_gradients` for a loss of shape $(M,)$.
+
+
+# %% id="meta-loss" kind="solution"
+def meta_loss(
+    params: Params,
+    num_tasks: int,
+    collect: Callable[[Params], Batch],
+    inner_loss: Callable[[Params, Batch], Tensor],
+    outer_loss: Callable[[Params, Batch], Tensor],
+    inner_lr: float,
+    num_steps: int,
+    first_order: bool,
+) -> Tensor:
+    """Mean outer loss after adaptation, all tasks at once, equation (4).
+
+    Args:
+        params: the meta-parameters theta, without a task axis.
+        num_tasks: M.
+        collect: the M tasks' own params, (M, ...) each -> batch with leading axis M.
+        inner_loss, outer_loss: (params, batch) -> (M,), one loss per task.
+        inner_lr, num_steps, first_order: as in `adapt`.
+
+    Returns:
+        Scalar, to be differentiated with respect to `params`.
+
+    TODO (3-4 lines): give each task its own copy, v.unsqueeze(0).expand(num_tasks, *v.shape); adapt; outer loss on fresh episodes.
+    """
+    ### BEGIN SOLUTION
+    own = {name: value.unsqueeze(0).expand(num_tasks, *value.shape) for name, value in params.items()}
+    adapted = adapt(own, collect, inner_loss, inner_lr, num_steps, first_order)
+    return outer_loss(adapted, collect(adapted)).mean()
+    ### END SOLUTION
+
+
+# %% id="test-meta-loss" kind="tests" points=6
+for _first_order, _slope in ((False, 0.75), (True, 1.5)):
+    _theta = {"w": torch.tensor(4.0, requires_grad=True)}
+    _collect = Recorded(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 2.0]))
+    _value = meta_loss(_theta, 2, _collect, half_square, half_square, 0.5, 1, _first_order)
+    check("meta_loss on the worked example", _value, torch.tensor(1.25), MISTAKES)
+    assert len(_collect.seen) == 2, (
+        f"meta_loss: collect must be called K + 1 = 2 times, it was called {len(_collect.seen)} times."
+    )
+    check(
+        "meta_loss: the stack of parameters that played the inner episodes", _collect.seen[0], torch.tensor([4.0, 4.0])
+    )
+    check("meta_loss: the stack of parameters that played the outer episodes", _collect.seen[1], torch.tensor([2.0, 3.0]), {
+        "the outer episodes were played by the unadapted policies.": [4.0, 4.0],
+    })  # fmt: skip
+    assert _value.requires_grad, (
+        "meta_loss: the result has no graph. Copies made with detach(), clone().detach() or torch.tensor() forget theta."
+    )
+    check(f"meta_loss: the meta-gradient, first_order={_first_order}", torch.autograd.grad(_value, _theta["w"])[0],
+          torch.tensor(_slope), {"this is the first-order meta-gradient.": 1.5, "this is the second-order one.": 0.75})  # fmt: skip
+### BEGIN HIDDEN TESTS
+_draw = torch.Generator().manual_seed(6)
+_theta = {"a": torch.randn(3, 2, generator=_draw, dtype=torch.float64, requires_grad=True),
+          "b": torch.randn(2, generator=_draw, dtype=torch.float64, requires_grad=True)}  # fmt: skip
+_x = torch.randn(4, 5, 3, generator=_draw, dtype=torch.float64)
+_y = torch.randn(3, 4, 5, 2, generator=_draw, dtype=torch.float64)
+
+
+def _regression(params, batch):
+    if params["b"].ndim == 1:
+        return ((torch.tanh(batch["x"] @ params["a"] + params["b"]) - batch["y"]) ** 2).sum()
+    return ((torch.tanh(batch["x"] @ params["a"] + params["b"][:, None]) - batch["y"]) ** 2).sum((-1, -2))
+
+
+def _batches(task=None):
+    _queue = [{"x": _x if task is None else _x[task], "y": y if task is None else y[task]} for y in _y]
+    return lambda params: _queue.pop(0)
+
+
+for _order in (False, True):
+    _grads = []
+    for _value in (
+        meta_loss(_theta, 4, _batches(), _regression, _regression, 0.03, 2, _order),
+        sum(
+            _regression(adapt(_theta, _one, _regression, 0.03, 2, _order), _one({})) for _one in map(_batches, range(4))
+        )
+        / 4,
+    ):
+        _grads.append((_value.detach(), *torch.autograd.grad(_value, list(_theta.values()))))
+    for _got, _right in zip(*_grads, strict=True):
+        check(f"meta_loss against one task at a time, first_order={_order}", _got, _right, tolerance=1e-12, quote=False)
+### END HIDDEN TESTS
+
+# %% [markdown] id="equal-intro"
+# **Naive, then fast, then proven equal, then timed.** On real episodes: twelve tasks on small levels, double precision, two inner steps. Both versions look at the same recorded
+# episodes, so value and gradient have to agree to rounding. The surrogates are the ones you wrote in notebook 0.
+
+# %% id="surrogates"
+from metapcg.learning.solutions import load
+
+notebook_0 = load("0_policy_gradient").require("surrogate_naive", "surrogate_lvc", "surrogate_dice")
+SURROGATES = {"naive": notebook_0.surrogate_naive, "LVC": notebook_0.surrogate_lvc, "DiCE": notebook_0.surrogate_dice}
+
+# %% id="equal"
+from metapcg.learning.level_problem import LevelProblem
+from metapcg.learning.losses import surrogate_loss
+from metapcg.learning.meta_training import AdvantageSettings, Recorder
+from metapcg.learning.policies import CropPolicy, expand
+from metapcg.learning.rollouts import Streams, select_task
+from metapcg.tasks.families import direction
+
+M = 12
+policy = CropPolicy("binary", "narrow", hidden=(32, 32))
+streams = Streams(0)
+theta = {name: value.double().requires_grad_() for name, value in policy.init(streams.parameters).items()}
+problem = LevelProblem(direction("binary", "narrow").sample("train", M, seed=0), num_envs=5)
+recorder = Recorder(problem, policy, streams, AdvantageSettings())
+inner = surrogate_loss(policy, SURROGATES["LVC"])
+adapt(expand(theta, M), recorder, inner, 1.0, 2, first_order=True)
+recorder(expand(theta, M))
+for batch in recorder.batches:  # the engine counts in float32; the comparison wants more digits
+    batch["advantages"], batch["mask"] = batch["advantages"].double(), batch["mask"].double()
+
+
+def replay(task: int) -> Callable[[Params], Batch]:
+    """A `collect` for one task that hands out the recorded episodes."""
+    batches = iter([select_task(batch, task) for batch in recorder.batches])
+    return lambda params: next(batches)
+
+
+versions = {
+    "loop": lambda: meta_loss_loop(theta, [replay(m) for m in range(M)], inner, inner, 1.0, 2, False),
+    "batched": lambda: meta_loss(theta, M, recorder.replay(), inner, inner, 1.0, 2, False),
+}
+values, gradients, seconds = {}, {}, {}
+for name, version in versions.items():
+    times = []
+    for _ in range(by_profile(smoke=1, quick=3, full=10)):
+        started = time.perf_counter()
+        values[name] = version()
+        gradients[name] = torch.cat([g.reshape(-1) for g in torch.autograd.grad(values[name], list(theta.values()))])
+        times.append(time.perf_counter() - started)
+    seconds[name] = float(np.median(times))
+difference = (gradients["loop"] - gradients["batched"]).abs().max().item()
+print(f"largest difference of the meta-gradients: {difference:.1e} (largest entry {gradients['loop'].abs().max():.1e})")
+print(
+    f"loop {1000 * seconds['loop']:.0f} ms, batched {1000 * seconds['batched']:.0f} ms: {seconds['loop'] / seconds['batched']:.1f} times as fast"
+)
+assert difference < 1e-10, "The batched meta-gradient differs from the loop's."
+
+# %% [markdown] id="equal-reading"
+# Value and gradient agree to rounding; the test in the cell stops the notebook if they ever do not. The batched version does the same arithmetic in far fewer, larger operations, so it is
+# faster, and its lead grows with the number of tasks. From here on only the batched version is used: `metapcg.learning.meta_training.meta_train` calls your `meta_loss`, and
+# evaluation calls your `adapt`.
+
+# %% [markdown] id="enumeration"
+# ## 6 · What is the meta-gradient worth? Count every trajectory
+#
+# The truth we want is the return after a step along the *true* gradient, and its derivative:
+#
+# $$ F(\theta) \;=\; J\big(\theta + \alpha\,\nabla J(\theta)\big), \qquad
+#    \nabla F = \big(I + \alpha\nabla^2 J(\theta)\big)\,\nabla J(\theta'). \tag{5} $$
+#
+# In code, $\nabla J$ comes from a surrogate, and autograd differentiates *that*. All surrogates of notebook 0 have the right gradient, so they all arrive at the same $\theta'$. But the Hessian in
+# (5) is then the surrogate's. On the two-state process of notebook 0 the expectation is a sum over sixteen trajectories, so what is left is bias, not noise.
+#
+# **Do not differentiate the weights**: the expected surrogate is $\sum_\tau \bot(p(\tau))\, L(\tau)$, as in sampling, where the probabilities do not even appear.
+
+# %% id="expected-meta-objective" kind="solution"
+def expected_meta_objective(
+    theta: Tensor, mdp: MDP, surrogate: Callable[[Tensor, Tensor, Tensor], Tensor], inner_lr: float, first_order: bool
+) -> Tensor:
+    """Exact return after one exact inner step whose gradient comes from a surrogate, equation (5).
+
+    Args:
+        theta: (S, A) logits that require a gradient.
+        mdp: the process.
+        surrogate: (log_probs, advantages, mask), each (N, 2) -> (N,), to be maximised. The advantages are the reward-to-go.
+        inner_lr: alpha.
+        first_order: treat the inner gradient as a constant.
+
+    Returns:
+        Scalar J(theta + alpha * gradient), to be differentiated with respect to theta.
+
+    TODO (3-4 lines): the expected surrogate with detached probabilities, its gradient (torch.autograd.grad), the expected return
+    after the step.
+    """
+    trajectories = all_trajectories(mdp)
+    probabilities = trajectory_probabilities(theta, mdp, trajectories)
+    advantages = reward_to_go(trajectories.rewards)
+    objective = surrogate(log_probs(theta, trajectories), advantages, torch.ones_like(advantages))
+    ### BEGIN SOLUTION
+    expected = (probabilities.detach() * objective).sum()
+    (gradient,) = torch.autograd.grad(expected, theta, create_graph=not first_order)
+    return expected_return(theta + inner_lr * gradient, mdp)
+    ### END SOLUTION
+
+
+# %% id="test-expected-meta-objective" kind="tests" points=6
+# A bandit in disguise: one state matters, the first action pays 1 (a = 0) or 0 (a = 1), and what follows pays nothing.
+_mdp = MDP(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]), np.array([1.0, 0.0]))
+_theta = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
+_score = lambda log_probs, advantages, mask: (log_probs * advantages * mask).sum(-1)  # noqa: E731
+_value = expected_meta_objective(_theta, _mdp, _score, 4.0, True)
+# J = π(0) = 1/2, its gradient (1/4, -1/4); a step of size 4 gives logits (1, -1), and π(0) = 1/(1 + e^-2).
+check("expected_meta_objective of the bandit, step size 4", _value, torch.tensor(0.880797, dtype=torch.float64), {
+    "the step goes downhill: a surrogate is maximised.": 0.119203,
+    "no step was made.": 0.5,
+    "the probabilities were differentiated too; detach them.": 0.380797,
+    "all trajectories were weighted alike; weight them by their probability.": 0.999999,
+})  # fmt: skip
+_slope = torch.autograd.grad(_value, _theta)[0]
+check("its gradient, first order", _slope, torch.tensor([[0.104994, -0.104994], [0, 0]], dtype=torch.float64), tolerance=1e-5,
+      hint="With first_order=True the inner gradient is a constant.")  # fmt: skip
+### BEGIN HIDDEN TESTS
+_rng = np.random.default_rng(12)
+for _ in range(3):
+    _mdp = MDP(_rng.normal(size=(2, 2)), _rng.dirichlet(np.ones(2), (2, 2)), _rng.dirichlet(np.ones(2)))
+    _theta = torch.tensor(0.75 * _rng.normal(size=(2, 2)), requires_grad=True)
+    _truth = torch.autograd.grad(expected_return(_theta, _mdp), _theta)[0]
+    _ends, _slopes = [], []
+    for _first_order in (False, True):
+        _value = expected_meta_objective(_theta, _mdp, _score, 0.8, _first_order)
+        check("expected_meta_objective: the return after the true gradient step", _value,
+              expected_return((_theta + 0.8 * _truth).detach(), _mdp), quote=False, tolerance=1e-9)  # fmt: skip
+        _slopes.append(torch.autograd.grad(_value, _theta)[0])
+    _after = (_theta + 0.8 * _truth).detach().requires_grad_()
+    _right = torch.autograd.grad(expected_return(_after, _mdp), _after)[0]
+    check("expected_meta_objective: first-order gradient", _slopes[1], _right, quote=False, tolerance=1e-9)
+    assert not torch.allclose(_slopes[0], _slopes[1]), "expected_meta_objective: first_order=False must keep the graph of the gradient."
+    # The score function's Hessian is H2; worked out from the softmax, independently of autograd.
+    from metapcg.tasks.enumeration import hessian_terms as _terms
+
+    _h2 = _terms(_theta, _mdp)[1]
+    check("expected_meta_objective: second-order gradient of the score function", _slopes[0].reshape(-1),
+          _right.reshape(-1) + 0.8 * _h2 @ _right.reshape(-1), quote=False, tolerance=1e-9)  # fmt: skip
+### END HIDDEN TESTS
+
+# %% [markdown] id="bias-intro"
+# The relative error of the meta-gradient, $\lVert g - \nabla F\rVert / \lVert\nabla F\rVert$, over many random processes and policies, for three step sizes.
+
+# %% id="bias"
+from metapcg.tasks.enumeration import random_logits, random_mdp
+
+
+def true_meta_gradient(theta: Tensor, mdp: MDP, inner_lr: float) -> Tensor:
+    """The gradient of equation (5), from J alone: no surrogate in it."""
+    (gradient,) = torch.autograd.grad(expected_return(theta, mdp), theta, create_graph=True)
+    return torch.autograd.grad(expected_return(theta + inner_lr * gradient, mdp), theta)[0]
+
+
+METHODS = {"FOMAML": (SURROGATES["naive"], True), **{name: (surrogate, False) for name, surrogate in SURROGATES.items()}}
+alphas, num_mdps = (0.1, 0.5, 1.0), by_profile(smoke=10, quick=100, full=300)
+errors = {(name, alpha): [] for name in METHODS for alpha in alphas}
+rng = np.random.default_rng(0)
+for _ in range(num_mdps):
+    mdp = random_mdp(rng)
+    logits = random_logits(rng, mdp)
+    for alpha in alphas:
+        truth = true_meta_gradient(logits, mdp, alpha)
+        for name, (surrogate, first_order) in METHODS.items():
+            got = torch.autograd.grad(expected_meta_objective(logits, mdp, surrogate, alpha, first_order), logits)[0]
+            errors[name, alpha].append(float((got - truth).norm() / truth.norm()))
+
+rows = [{"method": name, **{f"alpha={alpha}": f"{np.median(errors[name, alpha]):.4f}" for alpha in alphas}} for name in METHODS]
+save_table(rows, "meta_gradient_error")
+print(f"median relative error of the meta-gradient over {num_mdps} random processes")
+for row in rows:
+    print("  ".join(f"{value:>10}" for value in row.values()))
+worse = np.mean([n > f for n, f in zip(errors["naive", 0.5], errors["FOMAML", 0.5], strict=True)])
+print(f"naive second order is worse than first order in {100 * worse:.0f} % of them (alpha = 0.5)")
+
+# %% id="bias-figure"
+fig, ax = plt.subplots(figsize=(7, 3.2))
+for name in ("FOMAML", "naive", "LVC"):
+    medians = [np.median(errors[name, alpha]) for alpha in alphas]
+    low, high = (np.array([np.quantile(errors[name, alpha], q) for alpha in alphas]) for q in (0.25, 0.75))
+    ax.errorbar(alphas, medians, [medians - low, high - medians], marker="o", capsize=3, color=COLOURS[name], label=name)
+ax.plot(alphas, [np.median(errors["DiCE", alpha]) for alpha in alphas], "s-", color=COLOURS["DiCE"], label="DiCE")
+ax.set(xlabel="inner step size $\\alpha$", ylabel="relative error", title="Error of the meta-gradient: median and quartiles")
+ax.legend(frameon=False)
+fig.tight_layout()
+save_figure(fig, "maml_meta_gradient_error")
+plt.show()
+
+# %% [markdown] id="bias-reading"
+# The error grows in proportion to $\alpha$, as equation (5) says it must: what is wrong is the factor of $\alpha$. DiCE is exact. LVC, which lacks the cross terms $H_{12}$, is several
+# times better than FOMAML, which lacks the Hessian altogether. And the naive surrogate is *worse* than leaving the Hessian out: it pays for second derivatives and
+# gets the wrong ones. If someone reports that first-order and second-order MAML do equally well in reinforcement learning, ask which surrogate they differentiated twice.
+#
+# This is bias only. With sampled episodes DiCE's boxes multiply many ratios and its meta-gradient is noisier than LVC's; which of them wins on real tasks is a question for
+# the experiments below.
+
+# %% [markdown] id="q-naive" kind="question" points=4
+# ### Question 1 (4 points)
+#
+# The table was made with the plain reward-to-go. Suppose an **exact value baseline** is subtracted, $A(s,a) = Q(s,a) - V(s)$, and the policy is a softmax whose logits are
+# linear in $\theta$.
+#
+# (a) Show in one line that the naive surrogate's expected Hessian, $\mathbb E[\nabla^2\log\pi(a|s)\,A]$, is then zero.
+# (b) What follows for naive second-order MAML, compared with FOMAML?
+# (c) Why does this not rescue the naive surrogate when the policy is a deep network?
+#
+# ### BEGIN SOLUTION
+# (a) With linear logits, $\nabla^2\log\pi(a|s) = -\operatorname{Cov}_{a'\sim\pi}[\nabla z_{a'}]$ (minus the covariance of the logits' gradients) depends on $s$ only, not on $a$. Hence
+# $\mathbb E_a[\nabla^2\log\pi(a|s)\,A(s,a)] = \nabla^2\log\pi(\cdot|s)\;\mathbb E_a[A(s,a)] = 0$, since the advantages under the exact $V$ average to zero in every state.
+#
+# (b) In equation (2) its Hessian vanishes in expectation, so naive second-order MAML *is* FOMAML in expectation, at a higher price and with more variance. That is why many code bases see no gap
+# between the two.
+#
+# (c) With a deep network $\nabla^2\log\pi(a|s) = \sum_{a'} (\mathbb 1[a'=a] - \pi(a'|s))\,\nabla^2 z_{a'} - \operatorname{Cov}[\nabla z]$, whose first part does depend on $a$. The expectation is then not zero, but
+# neither is it the Hessian of $J$: $H_1$ and $H_{12}$ are missing, and they are the larger part. The identity above holds approximately at best.
+# ### END SOLUTION
