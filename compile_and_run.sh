@@ -37,7 +37,7 @@ Options for all commands
   --active                   make no .venv; install into the virtual or conda environment that is active
   -h, --help                 this text
 
-The first run makes .venv beside this script and installs requirements.txt (some minutes, about 2 GB; 8 GB where pip
+The first run makes .venv beside this script and installs requirements.txt (some minutes, about 2 GB; 6 GB where pip
 fetches the CUDA build of PyTorch). Later runs skip that, unless requirements.txt, pyproject.toml or the interpreter changed.
 Variables: HW11_PROFILE, HW11_DEVICE, HW11_THREADS, HW11_OUTPUT (folder of results), HW11_MIN_FREE_MB (disk space asked for).
 TXT

@@ -48,9 +48,7 @@ def test_worked_notebook_carries_ids_points_and_no_outputs(exercise_build):
 
 def test_starter_has_no_answer_no_hidden_test_and_a_stub_that_names_function_and_notebook(exercise_build):
     starter = exercise_build.starters["0_sums.ipynb"].decode()
-    assert (
-        "2.0 * x" not in starter and "linearity" not in starter and "-42.0" not in starter and "HIDDEN" not in starter
-    )
+    assert not any(secret in starter for secret in ("2.0 * x", "linearity", "-42.0", "HIDDEN"))
     cells = cells_of(exercise_build.starters["0_sums.ipynb"])
     stub = 'raise NotImplementedError("TODO double: write this function (notebook 0_sums, cell double)")'
     assert text_of(cells["double"]).splitlines()[-1] == "    " + stub
@@ -191,8 +189,8 @@ FAULTS = {
         "cell f: '### BEGIN HIDDEN TESTS' belongs in cells of kind tests only",
     ),
     "hidden_tests_not_at_the_end": (
-        SOLUTION
-        + '# %% id="test-f" kind="tests" points=1\n### BEGIN HIDDEN TESTS\nassert f()\n### END HIDDEN TESTS\nassert f()\n',
+        SOLUTION + '# %% id="test-f" kind="tests" points=1\n'
+        "### BEGIN HIDDEN TESTS\nassert f()\n### END HIDDEN TESTS\nassert f()\n",
         "cell test-f: hidden tests stand in one block at the end",
     ),
     "question_in_a_code_cell": (
