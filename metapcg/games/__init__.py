@@ -79,4 +79,4 @@ def goal_reached(game_index, stats, start_stats, params, quirks):
         return binary_goal(stats, start_stats, params)
     if game_index == 1:
         return zelda_goal(stats, params, quirks)
-    return sokoban_goal(stats, params)
+    return sokoban_goal(stats, params, quirks)

@@ -1,4 +1,89 @@
-"""Sokoban: one player pushes crates onto targets. (Docstring to be completed.)"""
+"""Sokoban: a player pushes every crate onto a target.
+
+Description
+-----------
+A level of empty (0), solid (1), player (2), crate (3) and target (4) cells, 5 × 5 by default. Beyond the edge all is
+solid. Statistics:
+
+``player``, ``crate``, ``target``: how many there are.
+``regions``: number of sets of cells connected through the four neighbours, over all cells but solid.
+``ratio``: abs(crate - target).
+``dist-win``: 0 if a solution was found, else the smallest heuristic over the positions searched (crates in order,
+each takes the nearest free target by Manhattan distance; the sum).
+``sol-length``: number of player moves of the solution, 0 without one.
+
+Only a level with one player, one region and as many crates as targets, at least one, is solved; for others
+``dist-win`` is width * height * (width + height).
+
+The solver is one breadth-first search over (player, set of crates), each position kept once, that never pushes a
+crate onto a square from which it cannot reach a target. Within ``solver_power`` distinct positions it finds a
+shortest solution or proves that there is none. In an unsolvable level ``dist-win`` is then the smallest heuristic
+over all positions that can be reached (found by a best-first search with the same budget). If the budget ends first,
+gym-pcgrl's three A* searches follow, each with a budget of ``solver_power`` distinct positions, so that the result is
+never worse than gym-pcgrl's; a solution found only by them need not be shortest. Results depend on the level alone.
+Levels of any size up to 32 × 32 and with any number of crates are searched; with more than 64 crates the A* searches
+are left out (their heuristic costs crates² a position), and ``dist-win`` of an unsolved level is the heuristic of the
+level itself.
+
+Action Space
+------------
+narrow: ``Discrete(6)``, 0 leaves the cell as it is, a > 0 writes tile a-1 at the present position.
+turtle: ``Discrete(9)``, 0 left, 1 right, 2 up, 3 down, 4+t writes tile t at the present position.
+wide: ``MultiDiscrete([width, height, 5])``, x, y and the tile to write there.
+
+Observation Space
+-----------------
+``Dict`` of ``map``, uint8 (height, width), tile numbers; ``heatmap``, uint16 (height, width), how often each cell was
+changed; and except for wide ``pos``, uint8 (2,), the position [x, y].
+
+Rewards
+-------
+For each changed tile, how much nearer each statistic came to its range, times its weight: ``player`` and ``regions``
+in [1, 1], weights 3 and 5; ``crate`` and ``target`` in [1, ``max_crates``], weight 2 each; ``ratio`` as small as
+possible, weight 2; ``dist-win`` as small as possible, weight 0; ``sol-length`` as large as possible, weight 1.
+
+Starting State
+--------------
+Every cell is drawn independently: empty 0.45, solid 0.40, player, crate and target 0.05 each.
+
+Episode End
+-----------
+Goal: a solution of at least ``min_solution`` moves. Otherwise the episode ends when its changes or iterations are
+used up.
+
+Arguments
+---------
+``min_solution`` (18): least number of moves of the solution.
+``max_crates`` (3): largest number of crates, and of targets, in a good level.
+``solver_power`` (5000): budget of a search, in positions.
+
+Differences from gym-pcgrl
+--------------------------
+``quirks="gym-pcgrl"`` reproduces these exactly:
+
+``four-searches``
+    Breadth-first, then A* with weights 1, 0.5 and 0 of the depth, each from the start, also in levels that the first
+    has proven unsolvable. Default: one exact search first, and only what it leaves open after it.
+``duplicates-use-the-budget``
+    Positions are recognised only when they are taken out of the queue, the same crates in another order are another
+    position, and each duplicate uses up one of ``solver_power`` iterations. Default: distinct positions are counted.
+``solutions-by-heap-order``
+    Once breadth-first search has run out of its budget, the solution depends on the order of ties in a binary heap
+    and need not be shortest. Default: shortest whenever the exact search finds one within its budget.
+``few-deadlocks``
+    Only corners and wall sides between corners count as deadlocks. Default: the exact search leaves out every square
+    from which a crate cannot reach a target.
+``goal-without-solution``
+    With ``min_solution`` 0 a level without a solution is a goal. Default: a goal has a solution.
+``jump-across-the-range``
+    A statistic that jumps from below its range to above it earns high - new + old - low (and the mirror image), which
+    no sequence of smaller steps would earn. Default: the decrease of the distance to the range, so that the rewards
+    of an episode sum to the potential of its last level minus that of its first.
+
+Version History
+---------------
+v0: first version.
+"""
 
 import numpy as np
 from numba import njit
@@ -53,9 +138,9 @@ def evaluate_sokoban(level, solver_power, quirks, stats):
 
 
 @njit(cache=True, nogil=True)
-def sokoban_goal(stats, params):
+def sokoban_goal(stats, params, quirks):
     """A solution of at least min_solution moves."""
-    return stats[6] >= params[0]
+    return stats[6] >= params[0] and (quirks or stats[6] > 0)
 
 
 def solve(level, power=5000, quirks=False):
@@ -75,10 +160,13 @@ def solve(level, power=5000, quirks=False):
         ValueError: for a level with other tiles or counts, or a power below 1.
     """
     level = SOKOBAN.check_level(level)
-    if power < 1:
-        raise ValueError(f"power must be at least 1, got {power!r}")
+    if isinstance(power, bool) or not isinstance(power, (int, np.integer)) or power < 1:
+        raise ValueError(f"power must be a whole number of at least 1, got {power!r}")
     counts = [int((level == tile).sum()) for tile in (PLAYER, CRATE, TARGET)]
     if counts[0] != 1 or counts[1] != counts[2] or counts[1] == 0:
-        raise ValueError(f"level must have one player and equally many crates and targets, got {counts}")
+        raise ValueError(
+            "level must have one player and as many crates as targets, at least one; "
+            f"it has {counts[0]} players, {counts[1]} crates, {counts[2]} targets"
+        )
     status, dist_win, moves = solve_level(level, int(power), bool(quirks))
     return STATUS_NAMES[status], "".join(MOVES[move] for move in moves), int(dist_win)

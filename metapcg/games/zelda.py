@@ -1,4 +1,73 @@
-"""Zelda: a player, a key, a door and enemies. (Docstring to be completed.)"""
+"""Zelda: a player must fetch the key and reach the door, and enemies must not stand too near.
+
+Description
+-----------
+A level of empty (0), solid (1), player (2), key (3), door (4), bat (5), scorpion (6) and spider (7) cells, 11 wide
+and 7 high by default. Statistics:
+
+``player``, ``key``, ``door``, ``enemies``: how many there are (enemies: bats, scorpions and spiders together).
+``regions``: number of sets of cells connected through the four neighbours, over all cells but solid and door.
+``nearest-enemy``: steps from the player to the nearest enemy, on any cell but solid and door; 0 without an enemy that
+can be reached.
+``path-length``: steps from the player to the key (not through the door) plus steps from the key to the door; 0 if a
+leg cannot be walked, or without exactly one key and one door.
+
+``nearest-enemy`` and ``path-length`` are 0 unless there is exactly one player and one region.
+
+Action Space
+------------
+narrow: ``Discrete(9)``, 0 leaves the cell as it is, a > 0 writes tile a-1 at the present position.
+turtle: ``Discrete(12)``, 0 left, 1 right, 2 up, 3 down, 4+t writes tile t at the present position.
+wide: ``MultiDiscrete([width, height, 8])``, x, y and the tile to write there.
+
+Observation Space
+-----------------
+``Dict`` of ``map``, uint8 (height, width), tile numbers; ``heatmap``, uint16 (height, width), how often each cell was
+changed; and except for wide ``pos``, uint8 (2,), the position [x, y].
+
+Rewards
+-------
+For each changed tile, how much nearer each statistic came to its range, times its weight: ``player``, ``key`` and
+``door`` in [1, 1], weight 3 each; ``enemies`` in [2, ``max_enemies``], weight 1; ``regions`` in [1, 1], weight 5;
+``nearest-enemy`` at least ``target_enemy_dist``, weight 2; ``path-length`` as large as possible, weight 1.
+
+Starting State
+--------------
+Every cell is drawn independently: empty 0.58, solid 0.30, each other tile 0.02.
+
+Episode End
+-----------
+Goal: ``nearest-enemy`` at least ``target_enemy_dist`` and ``path-length`` at least ``target_path`` in a playable
+level: one player, key, door and region, and enemies in [2, ``max_enemies``]. Otherwise the episode ends when its
+changes or iterations are used up.
+
+Arguments
+---------
+``target_enemy_dist`` (4): least distance of the nearest enemy, in steps.
+``target_path`` (16): least length of the way by the key to the door, in steps.
+``max_enemies`` (5): largest number of enemies in a good level.
+
+Differences from gym-pcgrl
+--------------------------
+``quirks="gym-pcgrl"`` reproduces these exactly:
+
+``unreachable-enemies-are-far``
+    Enemies of which none can be reached give ``nearest-enemy`` = width * height, a large reward. Default: 0.
+``key-blocks-enemies``
+    The way to the enemies may not pass over the key. Default: it may.
+``sealed-door-counts-minus-one``
+    A door that cannot be reached gives ``path-length`` = (steps to the key) - 1. Default: 0.
+``goal-ignores-counts``
+    The goal asks only for the two distances, so that six enemies are as good as two. Default: as under Episode End.
+``jump-across-the-range``
+    A statistic that jumps from below its range to above it earns high - new + old - low (and the mirror image), which
+    no sequence of smaller steps would earn. Default: the decrease of the distance to the range, so that the rewards
+    of an episode sum to the potential of its last level minus that of its first.
+
+Version History
+---------------
+v0: first version.
+"""
 
 import numpy as np
 from numba import njit
