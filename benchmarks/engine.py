@@ -58,8 +58,8 @@ print(imported - start, time.perf_counter() - imported)
 def measure(game, representation, shape, seconds, repeats, quirks):
     """Measure ``repeats`` stretches of at least ``seconds`` each.
 
-    Returns the median, lowest and highest steps per second, and the median of steps per second of processor time, which other
-    processes on the machine disturb less.
+    Returns the median, lowest and highest steps per second, and the median of steps per second of processor time, which
+    other processes on the machine disturb less.
     """
     engine = LevelEngine(game, representation, num_tasks=shape[0], num_envs=shape[1], quirks=quirks)
     rng = np.random.default_rng(1)
