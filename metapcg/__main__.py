@@ -54,7 +54,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--profile", help="smoke, quick or full (default: HW11_PROFILE, else quick)")
     parser.add_argument("--device", help="auto, cpu or cuda (default: HW11_DEVICE, else auto)")
     parser.add_argument("--output", type=Path, help="folder of results (default: HW11_OUTPUT, else reports/)")
-    parser.add_argument("--cell-timeout", type=float, metavar="SECONDS", help="for one cell (default: two hours)")
+    parser.add_argument("--cell-timeout", type=int, metavar="SECONDS", help="for one cell (default: two hours)")
     parser.set_defaults(run=run_notebooks)
 
 
@@ -69,7 +69,7 @@ def run_notebooks(options: argparse.Namespace) -> int:
     device = check_device(options.device or os.environ.get("HW11_DEVICE") or "auto")
     timeout = execute.CELL_TIMEOUT if options.cell_timeout is None else options.cell_timeout
     if not timeout > 0:
-        raise ValueError(f"--cell-timeout: expected seconds above 0, got {timeout:g}")
+        raise ValueError(f"--cell-timeout: expected seconds above 0, got {timeout}")
     root = repository_root()
     which = options.notebooks or ("answers" if any((root / "answers" / ASSIGNMENT).glob("*.ipynb")) else "code")
     paths = execute.find_notebooks(root / which / ASSIGNMENT, options.only)

@@ -7,6 +7,8 @@ whole.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import datetime
 import json
@@ -14,6 +16,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -26,6 +29,7 @@ from typing import TextIO
 import nbformat
 import psutil
 from jupyter_client.kernelspec import NoSuchKernel
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
@@ -34,7 +38,7 @@ from nbformat.notebooknode import NotebookNode
 import metapcg
 from metapcg.experiments.outputs import write_atomically
 
-CELL_TIMEOUT = 7200.0
+CELL_TIMEOUT = 7200
 HEARTBEAT = 10.0
 
 
@@ -89,7 +93,7 @@ def run_notebooks(
     *,
     profile: str,
     device: str,
-    cell_timeout: float = CELL_TIMEOUT,
+    cell_timeout: int = CELL_TIMEOUT,
     stream: TextIO | None = None,
 ) -> list[NotebookResult]:
     """Execute notebooks in order, each in a fresh kernel that is started in the notebook's own folder.
@@ -101,7 +105,7 @@ def run_notebooks(
         paths: notebooks, all in one folder.
         output: folder of results.
         profile, device: handed to the notebooks as ``HW11_PROFILE`` and ``HW11_DEVICE``.
-        cell_timeout: seconds that one cell may take.
+        cell_timeout: whole seconds that one cell may take.
         stream: where progress goes; default: standard output.
 
     Raises:
@@ -145,12 +149,12 @@ class Progress:
     On a terminal one line is rewritten every second; elsewhere a plain line appears every ten seconds of waiting.
     """
 
-    def __init__(self, stream: TextIO, heartbeat: float = HEARTBEAT) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._stream, self._terminal = stream, stream.isatty()
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._title, self._cell = "", ""
         self._begin = self._cell_begin = 0.0
-        self._interval = 1.0 if self._terminal else heartbeat
+        self._interval = 1.0 if self._terminal else HEARTBEAT
         self._thread: threading.Thread | None = None
 
     def start(self, title: str) -> None:
@@ -210,7 +214,7 @@ def _run_notebook(
     environment: dict[str, str],
     profile: str,
     device: str,
-    cell_timeout: float,
+    cell_timeout: int,
     progress: Progress,
 ) -> NotebookResult:
     begin, cell_id, error, done = time.monotonic(), "", "", 0
@@ -243,14 +247,23 @@ def _run_notebook(
             kernel_name="python3",
             resources={"metadata": {"path": str(path.parent)}},
             extra_arguments=["--log-level=ERROR"],  # kernels warn on the terminal that loopback is not encrypted
+            on_notebook_start=_take_signals_back,
             on_cell_start=on_start,
             on_cell_executed=on_executed,
         )
-        client.execute(env=environment)
+        try:
+            client.execute(env=environment)
+        except (asyncio.CancelledError, AssertionError) as ended:
+            # Interrupted while the kernel was starting: nbclient cancels itself, or misses what it has just taken down.
+            raise KeyboardInterrupt from ended
+        except KeyboardInterrupt:
+            if client.km is not None:
+                run_sync(client.km.shutdown_kernel)(now=True)
+            raise
     except CellExecutionError as problem:
         cell_id, error = current, _one_line(f"{problem.ename}: {problem.evalue}")
     except CellTimeoutError:
-        cell_id, error = current, f"took longer than {cell_timeout:g} s (--cell-timeout SECONDS gives it more)"
+        cell_id, error = current, f"took longer than {cell_timeout} s (--cell-timeout SECONDS gives it more)"
     except DeadKernelError:
         cell_id, error = current, "the kernel died (out of memory, or the code ended its own process)"
     except (NoSuchKernel, RuntimeError) as problem:
@@ -278,6 +291,19 @@ def _run_notebook(
         device=device,
         finished=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
+
+
+def _take_signals_back(notebook: NotebookNode) -> None:
+    """Undo nbclient's signal handlers, which end the kernel and then go on as if it had died by itself."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError, ValueError):  # Windows, or not the main thread: there are none
+            if loop.remove_signal_handler(number) and number == signal.SIGTERM:
+                signal.signal(number, _interrupt)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _cell_name(cell: NotebookNode, index: int) -> str:
