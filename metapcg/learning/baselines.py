@@ -17,6 +17,7 @@ from .losses import clipped_loss
 from .meta_training import AdvantageSettings, Diverged, TrainingResult
 from .policies import Params, detach, to_device
 from .rollouts import Problem, Streams, collect, episode_returns
+from .training_state import TrainingState
 
 
 def policy_returns(
@@ -60,6 +61,9 @@ def train_multi_task(
     params: Params | None = None,
     device: torch.device | str = "cpu",
     on_iteration: Callable[[int, Params, dict[str, float]], None] | None = None,
+    resume: TrainingState | None = None,
+    on_state: Callable[[TrainingState], None] | None = None,
+    state_every: int = 10,
 ) -> TrainingResult:
     """Train one policy on the average of all tasks (PPO's clipped objective, Schulman et al. 2017).
 
@@ -68,6 +72,7 @@ def train_multi_task(
     Args:
         make_problem: seed → a problem with a fresh batch of training tasks.
         iterations: batches collected; ``epochs`` Adam steps of size ``lr`` on each.
+        resume, on_state, state_every: as in ``meta_training.meta_train``.
 
     Returns:
         Final parameters and one row of metrics per iteration.
@@ -82,8 +87,12 @@ def train_multi_task(
     adam = torch.optim.Adam(list(leaves.values()), lr=lr)
     loss_fn = clipped_loss(policy, clip, entropy_weight)
     history: list[dict[str, float]] = []
-    start, env_steps = time.perf_counter(), 0
-    for iteration in range(iterations):
+    start, env_steps, first = time.perf_counter(), 0, 0
+    if resume is not None:
+        task_seeds = resume.apply(leaves, adam, streams, task_seeds)
+        history, env_steps, first = list(resume.history), resume.env_steps, resume.iteration
+        start -= resume.seconds
+    for iteration in range(first, iterations):
         problem = make_problem(task_seeds.spawn(1)[0])
         batch = advantages(collect(problem, policy, leaves, streams, device))
         good = detach(leaves)
@@ -105,4 +114,7 @@ def train_multi_task(
         history.append(row)
         if on_iteration is not None:
             on_iteration(iteration, leaves, row)
+        if on_state is not None and (iteration + 1) % state_every == 0:
+            seconds = time.perf_counter() - start
+            on_state(TrainingState.of(leaves, adam, streams, task_seeds, history, env_steps, seconds))
     return TrainingResult(detach(leaves), history)

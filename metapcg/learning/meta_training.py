@@ -24,6 +24,7 @@ from .losses import Loss, clipped_loss, ratio_loss, surrogate_loss
 from .outer_steps import trust_region_step
 from .policies import Params, detach, expand, to_device
 from .rollouts import Batch, Problem, Streams, add_advantages, collect, episode_returns, time_features
+from .training_state import TrainingState
 
 OUTER_STEPS = ("adam", "clipped", "trust-region")
 
@@ -145,6 +146,9 @@ def meta_train(
     params: Params | None = None,
     device: torch.device | str = "cpu",
     on_iteration: Callable[[int, Params, dict[str, float]], None] | None = None,
+    resume: TrainingState | None = None,
+    on_state: Callable[[TrainingState], None] | None = None,
+    state_every: int = 10,
 ) -> TrainingResult:
     """Meta-train a policy with a student's ``adapt`` and ``meta_loss``.
 
@@ -158,6 +162,10 @@ def meta_train(
         params: start from these instead of ``policy.init``.
         device: where networks run.
         on_iteration: called with (iteration, params, metrics row) after each update.
+        resume: a state that ``on_state`` was given in a run with the same other arguments; training goes on after it
+            and gives the numbers of an undisturbed run.
+        on_state: called with the state after every ``state_every`` iterations; save it to be able to resume.
+        state_every: in iterations.
 
     Returns:
         Final parameters and the history: iteration, return before and after adaptation (mean over tasks), loss, environment
@@ -174,9 +182,13 @@ def meta_train(
     inner = surrogate_loss(policy, surrogate)
     adam = torch.optim.Adam(list(leaves.values()), lr=settings.outer_lr)
     history: list[dict[str, float]] = []
-    start, env_steps = time.perf_counter(), 0
+    start, env_steps, first = time.perf_counter(), 0, 0
+    if resume is not None:
+        task_seeds = resume.apply(leaves, adam, streams, task_seeds)
+        history, env_steps, first = list(resume.history), resume.env_steps, resume.iteration
+        start -= resume.seconds
 
-    for iteration in range(settings.iterations):
+    for iteration in range(first, settings.iterations):
         problem = make_problem(task_seeds.spawn(1)[0])
         recorder = Recorder(problem, policy, streams, settings.advantages, device)
         good = detach(leaves)
@@ -221,6 +233,9 @@ def meta_train(
         history.append(row)
         if on_iteration is not None:
             on_iteration(iteration, leaves, row)
+        if on_state is not None and (iteration + 1) % state_every == 0:
+            seconds = time.perf_counter() - start
+            on_state(TrainingState.of(leaves, adam, streams, task_seeds, history, env_steps, seconds))
     return TrainingResult(detach(leaves), history)
 
 

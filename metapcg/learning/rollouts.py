@@ -66,6 +66,27 @@ class Streams:
         """A fresh SeedSequence for the next reset."""
         return self._environments.spawn(1)[0]
 
+    def state(self) -> dict[str, Any]:
+        """Where the streams are: tensors and integers only, so that ``torch.load(weights_only=True)`` reads it back."""
+        return {
+            "environments": self._environments.n_children_spawned,
+            "actions": self.actions.get_state(),
+            "parameters": self.parameters.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to a state that ``state`` gave, in streams made from the same seed."""
+        self._environments = skip_spawned(self._environments, state["environments"])
+        self.actions.set_state(state["actions"])
+        self.parameters.set_state(state["parameters"])
+
+
+def skip_spawned(sequence: np.random.SeedSequence, count: int) -> np.random.SeedSequence:
+    """The same sequence as if ``count`` children had been spawned from it already."""
+    return np.random.SeedSequence(
+        sequence.entropy, spawn_key=sequence.spawn_key, pool_size=sequence.pool_size, n_children_spawned=count
+    )
+
 
 def _torch_generator(sequence: np.random.SeedSequence, device: torch.device | str) -> torch.Generator:
     # torch takes one 64-bit seed; two 32-bit words of the sequence's state give it.

@@ -1,0 +1,684 @@
+"""One run: an algorithm trained on a task family with one seed, evaluated on every split, kept in a folder of its own.
+
+A run's folder holds
+
+===================  ===========================================================================================
+``settings.json``    the settings, their fingerprint, versions and the kind of machine
+``state.pt``         where training is, written every few iterations; a run that was stopped goes on from it
+``history.csv``      training, one row per iteration
+``adaptation.csv``   return of every task of every split by adaptation step
+``left_out.csv``     splits that were not evaluated, and why
+``params.pt``        final parameters (``torch.load(..., weights_only=True)``)
+``levels.npz``       levels of a few tasks: start, edited before adaptation, edited after it
+``timing.json``      seconds; the only file that differs between two executions of the same run
+``done.json``        written last; a folder that has it is complete and is never computed again
+===================  ===========================================================================================
+
+Every file is written beside its place and renamed, so a run can be killed at any moment: the same call goes on from the
+last state and ends with the same bytes as a run that was never disturbed.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import pickle
+import platform
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import metapcg
+from metapcg.games import get_game
+from metapcg.learning.meta_training import OUTER_STEPS, AdvantageSettings, MetaSettings
+from metapcg.learning.policies import CropPolicy, Params
+from metapcg.learning.training_state import TrainingState
+from metapcg.tasks.families import FAMILIES, TaskFamily, make_family
+from metapcg.tasks.splits import SPLITS, check_split
+
+from .budgets import BUDGETS, COMMON, GAMES
+from .functions import fingerprint
+from .outputs import write_atomically
+from .profiles import check_profile
+
+FORMAT = 1
+"""Version of the folder's layout; raised when files or columns change their meaning."""
+
+SURROGATES = ("naive", "lvc", "dice")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that decides a run's numbers, apart from the source of the functions that are handed in.
+
+    Attributes:
+        algorithm: a name from ``algorithms.ALGORITHMS``.
+        family: ``direction``, ``weights`` or ``target``.
+        game, representation: what is trained on.
+        surrogate: inner objective: ``naive``, ``lvc`` or ``dice``.
+        seed: every random number of the run comes from it; evaluation tasks too, so that runs of different algorithms
+            with one seed are evaluated on the same tasks.
+        profile: name of the budget, for reports.
+        iterations: training iterations; 0 for what is not trained.
+        tasks: tasks per training batch, M.
+        episodes: episodes per task and rollout, E.
+        inner_lr: α, step size of the inner update. Algorithms that do not meta-train choose theirs from
+            ``inner_lr_grid``.
+        inner_lr_grid: candidates for them, tried on training tasks.
+        inner_steps: inner steps during meta-training.
+        outer: ``adam``, ``clipped`` or ``trust-region`` (see ``MetaSettings``).
+        outer_lr: β, Adam's step size.
+        outer_epochs: Adam steps per batch for ``clipped`` and for multi-task training.
+        clip: ε of the clipped objective.
+        max_kl: radius of the trust region in nats.
+        entropy_weight: entropy bonus in the outer loss.
+        max_gradient_norm: the outer gradient is scaled down to this norm.
+        gamma: discount per step.
+        lam: GAE's λ.
+        hidden: widths of the hidden layers.
+        crop: side of the egocentric crop in cells, odd.
+        horizon: most steps of an episode.
+        num_train_tasks: length of a finite list of training tasks; None for a continuum.
+        held_out_representation, held_out_game: of the splits of those names; None for the family's default.
+        eval_tasks: tasks per split.
+        eval_episodes: episodes per task and adaptation step in evaluation, also what each adaptation step learns from.
+        eval_steps: K, adaptation steps in evaluation.
+        splits: the splits to evaluate.
+
+    Raises:
+        ValueError: a value that cannot be used; the message names the setting.
+    """
+
+    algorithm: str
+    family: str = "direction"
+    game: str = "binary"
+    representation: str = "narrow"
+    surrogate: str = "lvc"
+    seed: int = 0
+    profile: str = "quick"
+    iterations: int = 40
+    tasks: int = 40
+    episodes: int = 5
+    inner_lr: float = 5.0
+    inner_lr_grid: tuple[float, ...] = (0.3, 1.0, 3.0, 5.0, 10.0)
+    inner_steps: int = 1
+    outer: str = "adam"
+    outer_lr: float = 3e-3
+    outer_epochs: int = 1
+    clip: float = 0.2
+    max_kl: float = 0.01
+    entropy_weight: float = 0.0
+    max_gradient_norm: float = 10.0
+    gamma: float = 0.9
+    lam: float = 1.0
+    hidden: tuple[int, ...] = (64, 64)
+    crop: int = 5
+    horizon: int = 60
+    num_train_tasks: int | None = None
+    held_out_representation: str | None = None
+    held_out_game: str | None = None
+    eval_tasks: int = 40
+    eval_episodes: int = 20
+    eval_steps: int = 3
+    splits: tuple[str, ...] = SPLITS
+
+    def __post_init__(self) -> None:
+        from .algorithms import get_algorithm
+
+        for name in ("inner_lr_grid", "hidden", "splits"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # lists, when they come from a file
+        algorithm = get_algorithm(self.algorithm)
+        _one_of("family", self.family, FAMILIES)
+        _one_of("surrogate", self.surrogate, SURROGATES)
+        _one_of("outer", self.outer, OUTER_STEPS)
+        check_profile(self.profile)
+        for name, least in _COUNTS.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ValueError(f"{name}: needs an integer of at least {least}, got {value!r}")
+        if (self.iterations == 0) != (algorithm.train is None):
+            raise ValueError(
+                f"iterations: {self.algorithm} "
+                + ("needs at least 1" if algorithm.train else f"is not trained; use 0, not {self.iterations}")
+            )
+        for name in ("inner_lr", "outer_lr", "clip", "max_kl", "max_gradient_norm"):
+            _finite(name, getattr(self, name), above=0.0)
+        for name in ("gamma", "lam"):
+            if not 0 <= _finite(name, getattr(self, name)) <= 1:
+                raise ValueError(f"{name}: must lie in [0, 1], got {getattr(self, name)!r}")
+        _finite("entropy_weight", self.entropy_weight)
+        if not self.inner_lr_grid:
+            raise ValueError("inner_lr_grid: needs at least one step size")
+        for value in self.inner_lr_grid:
+            _finite("inner_lr_grid", value, above=0.0)
+        if not self.hidden or any(not isinstance(width, int) or width < 1 for width in self.hidden):
+            raise ValueError(f"hidden: needs one or more positive widths, got {self.hidden}")
+        if self.crop % 2 == 0:
+            raise ValueError(f"crop: needs an odd number, so that it has a centre; got {self.crop}")
+        if not self.splits or len(set(self.splits)) != len(self.splits):
+            raise ValueError(f"splits: needs one or more names, each once; got {self.splits}")
+        for split in self.splits:
+            check_split(split)
+        self.task_family()
+
+    def task_family(self) -> TaskFamily:
+        """The family that tasks are drawn from."""
+        return make_family(
+            self.family,
+            self.game,
+            self.representation,
+            horizon=self.horizon,
+            num_train_tasks=self.num_train_tasks,
+            held_out_representation=self.held_out_representation,
+            held_out_game=self.held_out_game,
+        )
+
+    def meta_settings(self) -> MetaSettings:
+        """The part that ``meta_train`` and ``adaptation_returns`` read; ``inner_lr`` is the one given here."""
+        return MetaSettings(
+            iterations=max(self.iterations, 1),
+            tasks=self.tasks,
+            episodes=self.episodes,
+            inner_lr=self.inner_lr,
+            inner_steps=self.inner_steps,
+            first_order=self.algorithm == "fomaml",
+            outer=self.outer,
+            outer_lr=self.outer_lr,
+            outer_epochs=self.outer_epochs,
+            clip=self.clip,
+            max_kl=self.max_kl,
+            entropy_weight=self.entropy_weight,
+            max_gradient_norm=self.max_gradient_norm,
+            advantages=self.advantage_settings(),
+        )
+
+    def advantage_settings(self) -> AdvantageSettings:
+        """How advantages are computed."""
+        return AdvantageSettings(gamma=self.gamma, lam=self.lam)
+
+    def policy(self, split: str = "train", tell_task: bool = False) -> CropPolicy:
+        """The policy for a split's game and representation; parameters have the same shapes for all of them."""
+        family = self.task_family()
+        told = family.sample("train", 2, 0).task_features().shape[1] if tell_task else 0
+        return CropPolicy(
+            family.split_game(split), family.split_representation(split), self.crop, self.hidden, task_features=told
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunSettings:
+        """The inverse of ``to_dict``; ValueError for unknown or missing settings."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        unknown, missing = sorted(set(values) - known), sorted(known - set(values))
+        if unknown or missing:
+            raise ValueError(f"settings: unknown {unknown}, missing {missing}")
+        return cls(**values)
+
+
+_COUNTS = {
+    "seed": 0, "iterations": 0, "tasks": 1, "episodes": 1, "inner_steps": 0, "outer_epochs": 1, "crop": 1,
+    "horizon": 1, "eval_tasks": 1, "eval_episodes": 1, "eval_steps": 0,
+}  # fmt: skip
+
+
+def _one_of(name: str, value: str, allowed: Any) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}: unknown value {value!r}; choose one of {', '.join(allowed)}")
+
+
+def _finite(name: str, value: float, above: float | None = None) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not np.isfinite(value):
+        raise ValueError(f"{name}: needs a finite number, got {value!r}")
+    if above is not None and value <= above:
+        raise ValueError(f"{name}: must be above {above:g}, got {value!r}")
+    return value
+
+
+def settings_for(
+    profile: str, algorithm: str, game: str = "binary", representation: str = "narrow", **overrides: Any
+) -> RunSettings:
+    """The settings of an algorithm under a profile's budget (see ``budgets``), with single values replaced.
+
+    >>> settings_for("quick", "maml", seed=3, inner_lr=2.0)
+
+    Raises:
+        ValueError: an unknown profile, algorithm, game or setting, or a value that cannot be used.
+    """
+    from .algorithms import get_algorithm
+
+    check_profile(profile)
+    get_algorithm(algorithm)
+    get_game(game)
+    known = {field.name for field in dataclasses.fields(RunSettings)}
+    for name in overrides:
+        if name not in known:
+            raise ValueError(f"{name}: there is no setting of that name; there are {', '.join(sorted(known))}")
+    values = {**COMMON[profile], **BUDGETS[algorithm][profile], **GAMES[game], **overrides}
+    return RunSettings(
+        **{"algorithm": algorithm, "game": game, "representation": representation, "profile": profile, **values}
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- results
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """Evaluation on one split.
+
+    Attributes:
+        split, game, representation: what was evaluated.
+        returns: (M, K + 1) mean undiscounted return of each task after 0 … K adaptation steps.
+        episodes: (K + 1,) episodes of the task that had been seen before each of them.
+        parameters: (M, P) hidden parameters of the tasks; parameter_names: P names.
+        inner_lr: step size used, NaN where nothing adapts by gradients.
+    """
+
+    split: str
+    game: str
+    representation: str
+    returns: np.ndarray
+    episodes: np.ndarray
+    parameters: np.ndarray
+    parameter_names: tuple[str, ...]
+    inner_lr: float
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a complete folder holds; ``execute_run`` and ``load_run`` return it.
+
+    Attributes:
+        settings: the run's settings.
+        folder: where it lies.
+        history: training metrics, one row per iteration (empty for what is not trained).
+        splits: split → result.
+        left_out: split → why it was not evaluated.
+        provenance: fingerprint, versions and kind of machine.
+        timing: seconds of training and evaluation.
+    """
+
+    settings: RunSettings
+    folder: Path
+    history: list[dict[str, float]]
+    splits: dict[str, SplitResult]
+    left_out: dict[str, str]
+    provenance: dict[str, Any]
+    timing: dict[str, float]
+
+    @property
+    def label(self) -> str:
+        """The method as tables and figures call it: the algorithm, and its surrogate where that is not ``lvc``."""
+        from .algorithms import get_algorithm
+
+        algorithm = get_algorithm(self.settings.algorithm)
+        named = algorithm.uses_surrogate and self.settings.surrogate != "lvc"
+        return f"{algorithm.label} ({self.settings.surrogate})" if named else algorithm.label
+
+    @property
+    def params(self) -> Params:
+        """Final parameters, read from the folder."""
+        return _load_torch(self.folder / "params.pt")
+
+    @property
+    def levels(self) -> dict[str, np.ndarray]:
+        """Arrays ``SPLIT/start``, ``SPLIT/before``, ``SPLIT/after`` (n, H, W) and more, read from the folder."""
+        return load_levels(self.folder)
+
+
+def load_levels(folder: Path) -> dict[str, np.ndarray]:
+    """The arrays of a run's ``levels.npz``; ValueError if it is damaged."""
+    try:
+        with np.load(folder / "levels.npz", allow_pickle=False) as archive:
+            return {name.replace("__", "/"): archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{folder}: levels.npz cannot be read ({error}); delete the folder to run it anew") from error
+
+
+def run_name(settings: RunSettings, functions: Any) -> str:
+    """Name of a run's folder: what it is, in words, and the first digits of its fingerprint."""
+    words = [settings.family, settings.game, settings.representation, settings.algorithm]
+    from .algorithms import get_algorithm
+
+    if get_algorithm(settings.algorithm).uses_surrogate and settings.surrogate != "lvc":
+        words.append(settings.surrogate)
+    return "-".join([*words, f"s{settings.seed}", run_fingerprint(settings, functions)[:8]])
+
+
+def run_fingerprint(settings: RunSettings, functions: Any) -> str:
+    """Hash of the settings, the source of the functions the run uses, and the project's version."""
+    from .algorithms import get_algorithm
+
+    algorithm = get_algorithm(settings.algorithm)
+    names = algorithm.function_names(settings)
+    parts = {
+        "settings": settings.to_dict(),
+        "functions": fingerprint(functions, names) if names else "",
+        "format": FORMAT,
+        "metapcg": metapcg.__version__,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------------------- execute
+
+
+def execute_run(
+    settings: RunSettings,
+    functions: Any,
+    folder: Path | str,
+    device: torch.device | str = "cpu",
+    *,
+    threads: int = 1,
+    checkpoint_every: int = 10,
+    on_iteration: Callable[[int, Params, dict[str, float]], None] | None = None,
+) -> RunResult:
+    """Train, evaluate, and leave everything in ``folder``; a complete folder is only read, a begun one is continued.
+
+    Args:
+        settings: see ``RunSettings``.
+        functions: has the functions that the algorithm needs (``algorithms.Algorithm.function_names``), such as
+            ``adapt``, ``meta_loss`` and ``surrogate_lvc``: a ``FunctionSet``, what ``solutions.load`` returns, or any
+            namespace.
+        folder: the run's own folder; made if it is missing.
+        device: where networks run.
+        threads: torch's threads while it runs. Sums may round differently with another number, so it is fixed.
+        checkpoint_every: iterations between two savings of the training state. It does not change any number.
+        on_iteration: called with (iteration, params, metrics row), for progress.
+
+    Raises:
+        ValueError: the folder holds another run or cannot be read, or a function is missing; one line says which.
+        Diverged: training produced a number that is not finite.
+        OSError: the folder cannot be written; what is there stays.
+    """
+    from .algorithms import Session, get_algorithm
+
+    folder = Path(folder)
+    algorithm = get_algorithm(settings.algorithm)
+    _require(functions, algorithm.function_names(settings))
+    identity = run_fingerprint(settings, functions)
+    if _belongs_here(folder, identity) and (folder / "done.json").is_file():
+        return load_run(folder)
+
+    with torch_threads(threads):
+        folder.mkdir(parents=True, exist_ok=True)
+        record = {"format": FORMAT, "fingerprint": identity, "settings": settings.to_dict(), **environment(device)}
+        resume = None
+        if (folder / "settings.json").is_file():
+            _same_versions(folder, record)
+            resume = _read_state(folder)
+        else:
+            _write_json(folder / "settings.json", record)
+        (folder / "error.json").unlink(missing_ok=True)
+        session = Session(
+            settings,
+            functions,
+            device,
+            resume=resume,
+            on_state=lambda state: _write_torch(folder / "state.pt", state.to_dict()),
+            state_every=checkpoint_every,
+            on_iteration=on_iteration,
+        )
+        begin = time.perf_counter()
+        trained = session.train()
+        train_seconds = trained.history[-1]["seconds"] if trained.history else 0.0
+        evaluation_begin = time.perf_counter()
+        outcome = session.evaluate(trained.params)
+        _write_torch(folder / "params.pt", {k: v.cpu() for k, v in trained.params.items()})
+        _write_csv(folder / "history.csv", [_without_seconds(row) for row in trained.history])
+        _write_csv(folder / "adaptation.csv", list(_adaptation_rows(outcome.splits)), _ADAPTATION_COLUMNS)
+        _write_csv(
+            folder / "left_out.csv",
+            [{"split": split, "reason": reason} for split, reason in outcome.left_out.items()],
+            ("split", "reason"),
+        )
+        _write_npz(folder / "levels.npz", outcome.levels)
+        _write_json(
+            folder / "timing.json",
+            {
+                "train_seconds": train_seconds,
+                "evaluate_seconds": time.perf_counter() - evaluation_begin,
+                "last_call_seconds": time.perf_counter() - begin,
+            },
+        )
+        _write_json(folder / "done.json", {"fingerprint": identity})
+        (folder / "state.pt").unlink(missing_ok=True)
+    return load_run(folder)
+
+
+def load_run(folder: Path | str) -> RunResult:
+    """Read a complete run's folder.
+
+    Raises:
+        ValueError: it is missing, unfinished, damaged, foreign or of another version; one line says which and what to
+            do.
+    """
+    folder = Path(folder)
+    record = _read_record(folder)
+    if not (folder / "done.json").is_file():
+        raise ValueError(f"{folder} is not finished; the command that began it goes on with it")
+    try:
+        settings = RunSettings.from_dict(record["settings"])
+        done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
+        if done["fingerprint"] != record["fingerprint"]:
+            raise ValueError("done.json belongs to another run")
+        splits = _read_splits(folder / "adaptation.csv")
+        left_out = {row["split"]: row["reason"] for row in _read_csv(folder / "left_out.csv")}
+        if set(splits) | set(left_out) != set(settings.splits):
+            raise ValueError(f"adaptation.csv has the splits {sorted(splits)}, not {sorted(settings.splits)}")
+        for result in splits.values():
+            if len(result.returns) != settings.eval_tasks:
+                raise ValueError(f"adaptation.csv has {len(result.returns)} tasks for {result.split}")
+        history = [{k: float(v) for k, v in row.items()} for row in _read_csv(folder / "history.csv")]
+        if len(history) != settings.iterations:
+            raise ValueError(f"history.csv has {len(history)} rows for {settings.iterations} iterations")
+        timing = json.loads((folder / "timing.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{folder} is damaged ({_brief(error)}); delete it to run it anew") from error
+    provenance = {k: v for k, v in record.items() if k != "settings"}
+    return RunResult(settings, folder, history, splits, left_out, provenance, timing)
+
+
+def environment(device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Versions and kind of machine, for provenance: no names of hosts or users."""
+    device = torch.device(device)
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "torch": torch.__version__,
+            "metapcg": metapcg.__version__,
+        },
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        },
+    }
+
+
+@contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Run a block with this many intra-operation threads of torch."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _require(functions: Any, names: Sequence[str]) -> None:
+    from .functions import FunctionSet
+
+    source = functions if isinstance(functions, FunctionSet) else FunctionSet(functions)
+    source.require(names)
+
+
+def _without_seconds(row: Mapping[str, float]) -> dict[str, float]:
+    return {k: v for k, v in row.items() if k != "seconds"}
+
+
+# --------------------------------------------------------------------------------------------------------------- files
+
+
+_ADAPTATION_COLUMNS = (
+    "split", "game", "representation", "task", "parameters", "inner_lr", "step", "episodes", "return",
+)  # fmt: skip
+
+
+def _adaptation_rows(splits: Mapping[str, SplitResult]) -> Iterator[dict[str, Any]]:
+    for result in splits.values():
+        for task, (row, parameters) in enumerate(zip(result.returns, result.parameters, strict=True)):
+            named = zip(result.parameter_names, parameters, strict=True)
+            text = ";".join(f"{name}={float(value)!r}" for name, value in named)
+            for step, value in enumerate(row):
+                yield {
+                    "split": result.split,
+                    "game": result.game,
+                    "representation": result.representation,
+                    "task": task,
+                    "parameters": text,
+                    "inner_lr": repr(float(result.inner_lr)),
+                    "step": step,
+                    "episodes": int(result.episodes[step]),
+                    "return": repr(float(value)),
+                }
+
+
+def _read_splits(path: Path) -> dict[str, SplitResult]:
+    groups: dict[str, list[dict[str, str]]] = {}
+    for row in _read_csv(path):
+        groups.setdefault(row["split"], []).append(row)
+    return {split: _read_split(split, rows) for split, rows in groups.items()}
+
+
+def _read_split(split: str, rows: list[dict[str, str]]) -> SplitResult:
+    steps = 1 + max(int(row["step"]) for row in rows)
+    if len(rows) % steps or [int(row["step"]) for row in rows] != list(range(steps)) * (len(rows) // steps):
+        raise ValueError(f"adaptation.csv is incomplete for {split}")
+    first = rows[0]
+    per_task = [[part.rsplit("=", 1) for part in row["parameters"].split(";")] for row in rows[::steps]]
+    return SplitResult(
+        split=split,
+        game=first["game"],
+        representation=first["representation"],
+        returns=np.array([float(row["return"]) for row in rows]).reshape(-1, steps),
+        episodes=np.array([int(row["episodes"]) for row in rows[:steps]]),
+        parameters=np.array([[float(value) for _, value in task] for task in per_task]),
+        parameter_names=tuple(name for name, _ in per_task[0]),
+        inner_lr=float(first["inner_lr"]),
+    )
+
+
+def _read_record(folder: Path) -> dict[str, Any]:
+    """A folder's ``settings.json``; ValueError when the folder is no run of this version."""
+    path = folder / "settings.json"
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{folder} is not the folder of a run: it has no settings.json") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({_brief(error)}); delete the folder to run it anew") from error
+    if not isinstance(record, dict) or not {"format", "fingerprint", "settings", "versions"} <= set(record):
+        raise ValueError(f"{path} was not written by this program; give another folder")
+    if record["format"] != FORMAT:
+        raise ValueError(
+            f"{folder} has format {record['format']}, this version reads {FORMAT}; delete it to run it anew, "
+            f"or read it with metapcg {record['versions'].get('metapcg', 'of its time')}"
+        )
+    return record
+
+
+def _belongs_here(folder: Path, identity: str) -> bool:
+    """Whether the folder holds this very run (False: it holds nothing yet); ValueError when it holds something else."""
+    if not folder.exists():
+        return False
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is a file; give another folder")
+    if not any(not entry.name.endswith(".tmp") for entry in folder.iterdir()):
+        return False
+    record = _read_record(folder)
+    if record["fingerprint"] != identity:
+        raise ValueError(
+            f"{folder} holds another run (other settings, functions or version); give another folder or delete it"
+        )
+    return True
+
+
+def _same_versions(folder: Path, record: Mapping[str, Any]) -> None:
+    begun = _read_record(folder)
+    ours = record["versions"]
+    for package, version in begun["versions"].items():
+        if package != "metapcg" and version != ours.get(package):
+            raise ValueError(
+                f"{folder} was begun with {package} {version}, this is {ours.get(package)}: "
+                "numbers would differ; delete it to run it anew"
+            )
+
+
+def _read_state(folder: Path) -> TrainingState | None:
+    path = folder / "state.pt"
+    if not path.is_file():
+        return None
+    try:
+        return TrainingState.from_dict(_load_torch(path))
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read ({_brief(error)}); delete {folder} to run it anew") from error
+
+
+def _load_torch(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path} cannot be read ({_brief(error)})") from error
+
+
+def _write_torch(path: Path, value: Any) -> None:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    write_atomically(path, buffer.getvalue())
+
+
+def _write_json(path: Path, value: Any) -> None:
+    write_atomically(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
+
+
+def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns or (list(rows[0]) if rows else []), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomically(path, buffer.getvalue().encode())
+
+
+def _read_csv(path: Path) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    # np.savez stamps no time into the archive, so equal arrays give equal bytes. A slash would make a folder in it.
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{name.replace("/", "__"): array for name, array in arrays.items()})
+    write_atomically(path, buffer.getvalue())
+
+
+def _brief(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__
