@@ -1156,10 +1156,10 @@ plt.show()
 # * DiCE has none but rounding errors.
 # * LVC, which lacks $H_{12}$, is off by a fraction of the Hessian in the median and beats "no Hessian" nine times out
 #   of ten.
-# * Naive with the raw reward-to-go is *worse than no Hessian* in about two thirds of the processes. The $H_2$ that it
-#   keeps is not a small part of the truth: what a constant added to all rewards puts into $H_2$, it takes from $H_1$,
-#   and naive sees one half of the bargain. In the left picture its parabola touches $J$ with the right slope and
-#   leaves it with the wrong curvature.
+# * Naive with the raw reward-to-go is *worse than no Hessian* in two thirds to three quarters of the processes. The
+#   $H_2$ that it keeps is not a small part of the truth: what a constant added to all rewards puts into $H_2$, it
+#   takes from $H_1$, and naive sees one half of the bargain. In the left picture its parabola touches $J$ with the
+#   right slope and leaves it with the wrong curvature.
 # * Naive with the exact baseline sits at 1 to the last digit: its Hessian is zero, so "second order" is first order.
 #   Question 2 asks why. The baseline moves neither LVC's points nor DiCE's.
 
@@ -1212,7 +1212,7 @@ plt.show()
 # %% id="train"
 GAMMA, LAMBDA, HORIZON = 0.9, 0.95, 60
 num_runs = by_profile(smoke=2, quick=3, full=10)
-num_iterations = by_profile(smoke=12, quick=60, full=300)
+num_iterations = by_profile(smoke=12, quick=60, full=150)
 num_episodes = 30  # per run and iteration
 
 
@@ -1323,7 +1323,9 @@ ax.legend(
     ],
     ["mean of the runs", "one run", "always fill", "random"],
     frameon=False,
-    loc="center right",
+    loc="upper center",
+    bbox_to_anchor=(0.5, -0.2),
+    ncols=4,
 )
 ax.set(xlabel="thousand environment steps per run", ylabel="return per episode", title="Many regions and a long path")
 fig.tight_layout()
@@ -1351,7 +1353,7 @@ save_figure(fig, "policy_gradient_levels")
 plt.show()
 
 # %% [markdown] id="levels-reading"
-# **It learns, and it looks.** The curve starts at the random agent's return, around 0, and after some twenty thousand
+# **It learns, and it looks.** The curve starts at the random agent's return, around 0, and after ten to twenty thousand
 # steps it has left behind *always fill*, the better of the two blind agents (in the `smoke` profile training stops
 # about there). The trained policy fills more than half of its cells but not all: see the checkerboards in the lower
 # row, where single empty cells stand between filled ones. Each of them is a region. So it gains many more regions
