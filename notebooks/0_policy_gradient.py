@@ -1353,11 +1353,11 @@ save_figure(fig, "policy_gradient_levels")
 plt.show()
 
 # %% [markdown] id="levels-reading"
-# **It learns, and it looks.** The curve starts at the random agent's return, around 0, and after ten to twenty thousand
-# steps it has left behind *always fill*, the better of the two blind agents (in the `smoke` profile training stops
-# about there). The trained policy fills more than half of its cells but not all: see the checkerboards in the lower
-# row, where single empty cells stand between filled ones. Each of them is a region. So it gains many more regions
-# than blind filling does, at about the same cost in path.
+# **It learns, and it looks.** The curve starts at the random agent's return, around 0, and after ten to twenty
+# thousand steps it has left behind *always fill*, the better of the two blind agents (in the `smoke` profile training
+# stops there, before what follows). The trained policy fills more than half of its cells but not all: see the
+# checkerboards in the lower row, where single empty cells stand between filled ones. Each of them is a region. So it
+# gains many more regions than blind filling does, at about the same cost in path.
 #
 # **It does not do everything we asked for.** We wanted long paths too, and the paths got shorter. With these weights
 # a region pays 0.71 and a step of path 0.44, and an agent that sees 5 × 5 cells can tell where a region can be cut
