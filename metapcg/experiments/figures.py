@@ -83,14 +83,14 @@ def adaptation_curves(
             x, [i.low for i in intervals], [i.high for i in intervals], color=style["color"], alpha=0.15, lw=0
         )
         ax.plot(x, means, **style, lw=1.8, ms=5, zorder=3)
-        labels.append((means[-1], _name(setting, settings), style["color"]))
+        labels.append((x[-1], means[-1], _name(setting, settings), style["color"]))
     for setting in settings:
         if setting.settings.algorithm in _REFERENCES:
             value = float(np.mean([r.mean() for r in setting.returns(split)]))
             colour = COLOURS[setting.settings.algorithm]
             ax.axhline(value, color=colour, ls=(0, (5, 3)), lw=1.2, zorder=1)
             text = "oracle (told the task)" if setting.settings.algorithm == "oracle" else "random policy"
-            labels.append((value, text, colour))
+            labels.append((longest, value, text, colour))
     ax.set_xlim(-0.03 * longest, longest)
     if by == "step":
         ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
@@ -179,7 +179,7 @@ def return_by_direction(
     ]
     if not settings:
         raise ValueError("runs: none has tasks with a hidden direction phi")
-    columns = min(3, len(settings))
+    columns = 2 if len(settings) in (2, 4) else min(3, len(settings))
     lines = -(-len(settings) // columns)
     figure = Figure(figsize=(0.8 + 3.0 * columns, 0.7 + 2.5 * lines), layout="constrained")
     axes = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).reshape(-1)
@@ -198,8 +198,11 @@ def return_by_direction(
         ax.set_xticks([0, 90, 180, 270, 360], [f"{angle}°" for angle in (0, 90, 180, 270, 360)])
         ax.set_xlim(0, 360)
         ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[len(settings) :]:
-        ax.set_axis_off()
+    for place, ax in enumerate(axes):
+        if place >= len(settings):
+            ax.set_axis_off()
+        elif place + columns >= len(settings):
+            ax.tick_params(labelbottom=True)  # nothing stands below it
     names = settings[0].settings.task_family().statistics
     figure.supxlabel(
         f"hidden direction φ (0°: more {names[0]}, 90°: more {names[1]}, 180°: less {names[0]}, "
@@ -236,21 +239,21 @@ def learning_curves(runs: Sequence[RunResult], title: str | None = None) -> Figu
             for row in smooth:
                 ax.plot(steps, row, **plain, lw=0.7, alpha=0.4)
         ax.plot(steps, smooth.mean(0), **plain, lw=1.9)
-        labels.append((float(smooth.mean(0)[-1]), _name(setting, settings), style["color"], float(steps[-1])))
-    ax.set_xlim(0, max(label[3] for label in labels) * 1.01)
+        labels.append((float(steps[-1]), float(smooth.mean(0)[-1]), _name(setting, settings), style["color"]))
+    ax.set_xlim(0, max(label[0] for label in labels) * 1.01)
     ax.set_xlabel("environment steps (thousands)")
     ax.set_ylabel("return per episode on training tasks")
     ax.set_title(
         title or f"{_where(settings[0])}: training (after adaptation, where the method adapts)", loc="left", fontsize=11
     )
-    _label_ends(ax, [label[:3] for label in labels])
+    _label_ends(ax, labels)
     return figure
 
 
 def level_gallery(run: RunResult, split: str = INTERPOLATION, tasks: int = 4, title: str | None = None) -> Figure:
-    """Levels of a few tasks: the start, edited before adaptation, edited after it; one row per task.
+    """Levels of a few tasks: the start, edited before adaptation, edited after it; one column per task.
 
-    All three columns of a row begin with the same level and use the same random numbers.
+    All three levels of a column begin with the same level and use the same random numbers.
 
     Raises:
         ValueError: the run kept no levels of this split.
@@ -261,36 +264,31 @@ def level_gallery(run: RunResult, split: str = INTERPOLATION, tasks: int = 4, ti
     result = run.splits[split]
     game = get_game(result.game)
     count = min(tasks, len(arrays["start"]))
-    columns = [("start", "start level"), ("before", "edited before adaptation")]
+    stages = [("start", "start level"), ("before", "edited before\nadaptation")]
     if "after" in arrays:
-        columns.append(("after", "edited after adaptation"))
+        stages.append(("after", "edited after\nadaptation"))
     height, width = arrays["start"].shape[1:]
-    cell = 2.3
-    figure = Figure(
-        figsize=(1.5 + cell * len(columns), 0.5 + count * (cell * (height + 2) / (width + 2) + 0.35)),
-        layout="constrained",
-    )
-    axes = figure.subplots(count, len(columns), squeeze=False)
+    cell = 2.1
+    row_height = cell * (height + 2) / (width + 2) + 0.35
+    figure = Figure(figsize=(1.1 + cell * count, 0.9 + row_height * len(stages)), layout="constrained")
+    axes = figure.subplots(len(stages), count, squeeze=False)
     shown = _shown_statistics(run, split)
-    for row in range(count):
-        for column, (name, heading) in enumerate(columns):
+    for column in range(count):
+        hidden = zip(result.parameter_names, arrays["parameters"][column], strict=True)
+        axes[0, column].set_title("\n".join(_task_words(run, split, *pair) for pair in hidden), fontsize=9)
+        for row, (name, heading) in enumerate(stages):
             ax = axes[row, column]
-            ax.imshow(draw_level(arrays[name][row], result.game), interpolation="nearest")
+            ax.imshow(draw_level(arrays[name][column], result.game), interpolation="nearest")
             ax.set_xticks([])
             ax.set_yticks([])
             ax.spines[:].set_visible(False)
-            if row == 0:
-                ax.set_title(heading, fontsize=10)
-            stats = arrays["start_stats" if name == "start" else f"{name}_stats"][row]
+            if column == 0:
+                ax.set_ylabel(heading, rotation=0, ha="right", va="center", fontsize=9, labelpad=6)
+            stats = arrays["start_stats" if name == "start" else f"{name}_stats"][column]
             text = ", ".join(f"{game.statistics[i]} {int(stats[i])}" for i in shown)
             if name != "start":
-                text += f"\nreturn {arrays[f'{name}_return'][row]:+.1f}"
+                text += f"\nreturn {arrays[f'{name}_return'][column]:+.1f}".replace("-", "\N{MINUS SIGN}")
             ax.set_xlabel(text, fontsize=8)
-        label = "\n".join(
-            _parameter(name, value)
-            for name, value in zip(result.parameter_names, arrays["parameters"][row], strict=True)
-        )
-        axes[row, 0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9, labelpad=8)
     figure.suptitle(title or f"{run.label} on {result.game}-{result.representation}, {split} tasks", fontsize=11)
     return figure
 
@@ -341,14 +339,14 @@ def _where(setting: Setting) -> str:
     return f"{s.family}, {s.game}-{s.representation}"
 
 
-def _label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
-    """Write each line's name at its end, right of the axes, moved apart where they would overlap."""
+def _label_ends(ax: Axes, labels: Sequence[tuple[float, float, str, str]]) -> None:
+    """Write the name of every line right of the axes, moved apart where they would overlap; x, y: the line's end."""
     if not labels:
         return
     low, high = ax.get_ylim()
     gap = 0.062 * (high - low)
-    order = sorted(range(len(labels)), key=lambda i: labels[i][0])
-    places = [labels[i][0] for i in order]
+    order = sorted(range(len(labels)), key=lambda i: labels[i][1])
+    places = [labels[i][1] for i in order]
     for _ in range(200):
         moved = False
         for i in range(len(places) - 1):
@@ -359,12 +357,11 @@ def _label_ends(ax: Axes, labels: Sequence[tuple[float, str, str]]) -> None:
                 moved = True
         if not moved:
             break
-    right = ax.get_xlim()[1]
     for place, i in zip(places, order, strict=True):
-        value, text, colour = labels[i]
+        end, value, text, colour = labels[i]
         ax.annotate(
             text,
-            (right, value),
+            (end, value),
             xytext=(1.035, place),
             textcoords=("axes fraction", "data"),
             color=colour,
@@ -416,8 +413,17 @@ def _shown_statistics(run: RunResult, split: str) -> list[int]:
     return [int(i) for i in np.flatnonzero(np.abs(tasks.weights).max(0) > 0)]
 
 
-def _parameter(name: str, value: float) -> str:
-    return f"φ = {np.degrees(value):.0f}°" if name == "phi" else f"{name} = {value:.2f}"
+def _task_words(run: RunResult, split: str, name: str, value: float) -> str:
+    """A hidden parameter as a reader wants it: an angle also says what it asks for."""
+    if name != "phi":
+        return f"{name} = {value:.2f}"
+    family = run.settings.task_family()
+    wanted = [
+        f"{'more' if weight > 0 else 'less'} {statistic}"
+        for weight, statistic in zip((np.cos(value), np.sin(value)), family.statistics, strict=True)
+        if abs(weight) > 0.38  # nearer to this axis than to the middle between this one and the other
+    ]
+    return f"φ = {np.degrees(value):.0f}°\n{', '.join(wanted)}"
 
 
 def figures_for(runs: Sequence[RunResult]) -> Mapping[str, Figure]:

@@ -11,7 +11,7 @@ A run's folder holds
 ``params.pt``        final parameters (``torch.load(..., weights_only=True)``)
 ``levels.npz``       levels of a few tasks: start, edited before adaptation, edited after it
 ``timing.json``      seconds; the only file that differs between two executions of the same run
-``done.json``        written last; a folder that has it is complete and is never computed again
+``done.json``        written last, with digests of the others; a folder that has it is never computed again
 ===================  ===========================================================================================
 
 Every file is written beside its place and renamed, so a run can be killed at any moment: the same call goes on from the
@@ -438,26 +438,42 @@ def execute_run(
         train_seconds = trained.history[-1]["seconds"] if trained.history else 0.0
         evaluation_begin = time.perf_counter()
         outcome = session.evaluate(trained.params)
-        _write_torch(folder / "params.pt", {k: v.cpu() for k, v in trained.params.items()})
-        _write_csv(folder / "history.csv", [_without_seconds(row) for row in trained.history])
-        _write_csv(folder / "adaptation.csv", list(_adaptation_rows(outcome.splits)), _ADAPTATION_COLUMNS)
-        _write_csv(
-            folder / "left_out.csv",
-            [{"split": split, "reason": reason} for split, reason in outcome.left_out.items()],
-            ("split", "reason"),
-        )
-        _write_npz(folder / "levels.npz", outcome.levels)
-        _write_json(
-            folder / "timing.json",
-            {
-                "train_seconds": train_seconds,
-                "evaluate_seconds": time.perf_counter() - evaluation_begin,
-                "last_call_seconds": time.perf_counter() - begin,
-            },
-        )
-        _write_json(folder / "done.json", {"fingerprint": identity})
+        now = time.perf_counter()
+        timing = {
+            "train_seconds": train_seconds,
+            "evaluate_seconds": now - evaluation_begin,
+            "last_call_seconds": now - begin,
+        }
+        write_results(folder, identity, trained.params, trained.history, outcome, timing)
         (folder / "state.pt").unlink(missing_ok=True)
     return load_run(folder)
+
+
+def write_results(
+    folder: Path,
+    identity: str,
+    params: Params,
+    history: Sequence[Mapping[str, float]],
+    outcome: Any,
+    timing: Mapping[str, float],
+) -> None:
+    """Write what training and evaluation gave into a run's folder, ``done.json`` last.
+
+    Args:
+        identity: the run's fingerprint, as in ``settings.json``.
+        history: rows of metrics; their ``seconds`` go to no file that is compared between executions.
+        outcome: an ``algorithms.Outcome``.
+        timing: seconds by name.
+    """
+    _write_torch(folder / "params.pt", {k: v.detach().cpu() for k, v in params.items()})
+    _write_csv(folder / "history.csv", [{k: v for k, v in row.items() if k != "seconds"} for row in history])
+    _write_csv(folder / "adaptation.csv", list(_adaptation_rows(outcome.splits)), _ADAPTATION_COLUMNS)
+    left_out = [{"split": split, "reason": reason} for split, reason in outcome.left_out.items()]
+    _write_csv(folder / "left_out.csv", left_out, ("split", "reason"))
+    _write_npz(folder / "levels.npz", outcome.levels)
+    _write_json(folder / "timing.json", timing)
+    digests = {name: _digest(folder / name) for name in _RESULT_FILES}
+    _write_json(folder / "done.json", {"fingerprint": identity, "sha256": digests})
 
 
 def load_run(folder: Path | str) -> RunResult:
@@ -476,16 +492,12 @@ def load_run(folder: Path | str) -> RunResult:
         done = json.loads((folder / "done.json").read_text(encoding="utf-8"))
         if done["fingerprint"] != record["fingerprint"]:
             raise ValueError("done.json belongs to another run")
+        for name in _RESULT_FILES:
+            if _digest(folder / name) != done["sha256"][name]:
+                raise ValueError(f"{name} is not what the run wrote")
         splits = _read_splits(folder / "adaptation.csv")
         left_out = {row["split"]: row["reason"] for row in _read_csv(folder / "left_out.csv")}
-        if set(splits) | set(left_out) != set(settings.splits):
-            raise ValueError(f"adaptation.csv has the splits {sorted(splits)}, not {sorted(settings.splits)}")
-        for result in splits.values():
-            if len(result.returns) != settings.eval_tasks:
-                raise ValueError(f"adaptation.csv has {len(result.returns)} tasks for {result.split}")
         history = [{k: float(v) for k, v in row.items()} for row in _read_csv(folder / "history.csv")]
-        if len(history) != settings.iterations:
-            raise ValueError(f"history.csv has {len(history)} rows for {settings.iterations} iterations")
         timing = json.loads((folder / "timing.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{folder} is damaged ({_brief(error)}); delete it to run it anew") from error
@@ -530,13 +542,10 @@ def _require(functions: Any, names: Sequence[str]) -> None:
     source.require(names)
 
 
-def _without_seconds(row: Mapping[str, float]) -> dict[str, float]:
-    return {k: v for k, v in row.items() if k != "seconds"}
-
-
 # --------------------------------------------------------------------------------------------------------------- files
 
 
+_RESULT_FILES = ("history.csv", "adaptation.csv", "left_out.csv", "params.pt", "levels.npz")
 _ADAPTATION_COLUMNS = (
     "split", "game", "representation", "task", "parameters", "inner_lr", "step", "episodes", "return",
 )  # fmt: skip
@@ -570,8 +579,6 @@ def _read_splits(path: Path) -> dict[str, SplitResult]:
 
 def _read_split(split: str, rows: list[dict[str, str]]) -> SplitResult:
     steps = 1 + max(int(row["step"]) for row in rows)
-    if len(rows) % steps or [int(row["step"]) for row in rows] != list(range(steps)) * (len(rows) // steps):
-        raise ValueError(f"adaptation.csv is incomplete for {split}")
     first = rows[0]
     per_task = [[part.rsplit("=", 1) for part in row["parameters"].split(";")] for row in rows[::steps]]
     return SplitResult(
@@ -584,6 +591,10 @@ def _read_split(split: str, rows: list[dict[str, str]]) -> SplitResult:
         parameter_names=tuple(name for name, _ in per_task[0]),
         inner_lr=float(first["inner_lr"]),
     )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
