@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,26 +76,30 @@ def bootstrap(
     if not all(np.isfinite(column).all() for column in columns):
         raise ValueError("samples: values must be finite")
     statistic = statistic or (lambda means: means[..., 0])
-    rng = np.random.default_rng(seed)
-    means = _resampled_means(columns, resamples, rng)
+    weights = _resampling_weights(tuple(len(column) for column in columns), resamples, seed)
     estimate = float(statistic(np.mean([column.mean(0) for column in columns], axis=0)))
-    values = statistic(means)
+    values = statistic(weights @ np.concatenate(columns))
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(estimate, float(low), float(high))
 
 
-def _resampled_means(columns: list[NDArray[np.float64]], resamples: int, rng: np.random.Generator):
-    """Means over resampled seeds and tasks, (resamples, k)."""
-    number = len(columns)
-    chosen = rng.integers(number, size=(resamples, number))
-    total = np.zeros((resamples, columns[0].shape[1]))
-    for place in range(number):
-        # Every place of every resample gets tasks of its own, also when a seed is drawn twice.
-        for which, column in enumerate(columns):
-            rows = np.flatnonzero(chosen[:, place] == which)
-            picks = rng.integers(len(column), size=(len(rows), len(column)))
-            total[rows] += column[picks].mean(1)
-    return total / number
+@lru_cache(maxsize=8)
+def _resampling_weights(sizes: tuple[int, ...], resamples: int, seed: int) -> NDArray[np.float64]:
+    """Weight of every task in every resample, (resamples, tasks of all seeds); rows sum to 1.
+
+    Weights depend on the numbers of seeds and tasks only, so all results of one experiment share their resamples.
+    """
+    rng = np.random.default_rng(seed)
+    number, first = len(sizes), np.cumsum((0, *sizes))
+    weights = np.zeros((resamples, first[-1]))
+    for _ in range(number):
+        # Every drawn seed gets tasks of its own, also when a seed is drawn twice.
+        chosen = rng.integers(number, size=resamples)
+        for which, size in enumerate(sizes):
+            rows = np.flatnonzero(chosen == which)
+            counts = rng.multinomial(size, np.full(size, 1 / size), size=len(rows))
+            weights[rows, first[which] : first[which + 1]] += counts / (size * number)
+    return weights
 
 
 def mean_interval(samples: Samples, **options) -> Interval:

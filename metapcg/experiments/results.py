@@ -194,17 +194,24 @@ def _plain(value: Any) -> str:
 def adaptation_table(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
     """One row per setting, split and adaptation step: mean return with its interval.
 
-    Columns: profile, family, game, representation, method, variant, seeds, split, step, episodes, return, low, high.
+    Columns: profile, family, game, representation, method, variant, seeds, split, step, episodes, return, low, high,
+    share, share_low, share_high (of the oracle's lead over random; empty where that is not defined).
     """
     rows = []
-    for setting in group_by_setting(runs):
+    settings = group_by_setting(runs)
+    references = References(settings)
+    for setting in settings:
         for split in SPLITS:
             returns = setting.returns(split)
             if returns is None:
                 continue
             episodes = setting.runs[0].splits[split].episodes
+            random, oracle = (references.returns(name, setting, split) for name in ("random", "oracle"))
             for step in range(returns[0].shape[1]):
-                interval = mean_interval([r[:, step] for r in returns])
+                values = [r[:, step] for r in returns]
+                interval, share = mean_interval(values), UNDEFINED
+                if random is not None and oracle is not None:
+                    share = share_interval(values, random[0], oracle[0])
                 rows.append(
                     {
                         **_keys(setting),
@@ -214,6 +221,9 @@ def adaptation_table(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
                         "return": interval.mean,
                         "low": interval.low,
                         "high": interval.high,
+                        "share": _number(share.mean),
+                        "share_low": _number(share.low),
+                        "share_high": _number(share.high),
                     }
                 )
     return rows

@@ -49,7 +49,7 @@ from metapcg.tasks.splits import SPLITS, check_split
 
 from .budgets import BUDGETS, COMMON, GAMES
 from .functions import fingerprint
-from .outputs import write_atomically
+from .outputs import output_dir, write_atomically
 from .profiles import check_profile
 
 FORMAT = 1
@@ -357,6 +357,11 @@ def run_name(settings: RunSettings, functions: Any) -> str:
     if get_algorithm(settings.algorithm).uses_surrogate and settings.surrogate != "lvc":
         words.append(settings.surrogate)
     return "-".join([*words, f"s{settings.seed}", run_fingerprint(settings, functions)[:8]])
+
+
+def run_folder(settings: RunSettings, functions: Any, root: Path | None = None) -> Path:
+    """Where a run belongs: ``root``, by default ``runs/PROFILE`` in the folder of results, and its name."""
+    return (root or output_dir() / "runs" / settings.profile) / run_name(settings, functions)
 
 
 def run_fingerprint(settings: RunSettings, functions: Any) -> str:
