@@ -65,7 +65,9 @@ c.ClearSolutions.text_stub = "*Your answer here.*"
 
 # A cell that a student deleted comes back with its tests; a test cell cannot be made to pass by removing it.
 c.OverwriteCells.add_missing_cells = True
-# nbgrader takes any line on stderr for a failed test; a warning or a progress bar is none.
+# nbgrader takes any line on stderr for a failed test; a warning or a progress bar is none. In validation it has no
+# switch for that, so the kernel itself shows stderr as stdout; IgnorePattern takes what comes another way when grading.
+c.Execute.extra_arguments = ["--log-level=ERROR", "--IPKernelApp.exec_lines=import sys; sys.stderr = sys.stdout"]
 c.IgnorePattern.enabled = True
 c.IgnorePattern.pattern = r"[\s\S]*"
 # Graded cells take seconds; this is for slow machines, not for trainings.

@@ -1,11 +1,14 @@
 """Small notebooks and a small repository that the house's tests build, break and run."""
 
+import functools
 import shutil
 from pathlib import Path
 
+import nbgrader.api
 import pytest
 
-from metapcg.grading.build import build
+from metapcg.experiments.outputs import write_atomically
+from metapcg.grading.build import Build, build
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,17 +53,32 @@ assert area(1.0) == 2 * math.pi
 '''
 
 
+@pytest.fixture(scope="session", autouse=True)
+def gradebook_version_is_asked_once():
+    """nbgrader starts a program to learn the newest gradebook version, for every new gradebook; once is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nbgrader.api, "get_alembic_version", functools.cache(nbgrader.api.get_alembic_version))
+        yield
+
+
 @pytest.fixture
 def make_repository(tmp_path):
-    """A function that lays out a repository with the given notebook sources and returns its folder."""
+    """A function that lays out a repository with the given notebook sources and returns its folder.
 
-    def make(sources: dict[str, str] | None = None) -> Path:
+    With ``built`` (what ``exercise_build`` gives) the worked notebooks and the starters are there as well.
+    """
+
+    def make(sources: dict[str, str] | None = None, built: Build | None = None) -> Path:
         root = tmp_path / "a repository"
         (root / "notebooks").mkdir(parents=True)
         for name in ("nbgrader_config.py", "pyproject.toml", "requirements.txt", "compile_and_run.sh"):
             shutil.copy(ROOT / name, root / name)
         for name, text in ({"0_sums": EXERCISE} if sources is None else sources).items():
             (root / "notebooks" / f"{name}.py").write_text(text, encoding="utf-8")
+        if built is not None:
+            for folder, files in (("answers", built.answers), ("base_code", built.starters), ("code", built.starters)):
+                for name, data in files.items():
+                    write_atomically(root / folder / "hw11" / name, data)
         return root
 
     return make
