@@ -33,7 +33,7 @@ def configure(device: str | None = None, threads: int | None = None) -> torch.de
 
     Args:
         device: ``auto``, ``cpu`` or ``cuda``; None reads ``HW11_DEVICE`` (default ``auto``).
-        threads: intra-operation threads; None reads ``HW11_THREADS`` (default: the available cores, at most 2).
+        threads: intra-operation threads; None reads ``HW11_THREADS`` (default 1).
 
     Raises:
         ValueError: unknown device, or a thread count that is not a positive integer.
@@ -42,6 +42,6 @@ def configure(device: str | None = None, threads: int | None = None) -> torch.de
         text = os.environ.get("HW11_THREADS", "")
         if text and not (text.isdigit() and int(text) > 0):
             raise ValueError(f"HW11_THREADS: expected a positive integer, got {text!r}")
-        threads = int(text) if text else min(2, os.cpu_count() or 1)
+        threads = int(text) if text else 1
     torch.set_num_threads(threads)
     return choose_device(device or os.environ.get("HW11_DEVICE", "auto"))
