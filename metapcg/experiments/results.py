@@ -129,7 +129,11 @@ class References:
             if found is not None:
                 return found, ""
             found = self._find(algorithm, like, like.settings.representation, split)
-            return None if found is None else (found, f"oracle trained on {like.settings.representation}: no ceiling")
+            return (
+                None
+                if found is None
+                else (found, f"share of an oracle trained on {like.settings.representation}, so 100 % is no ceiling")
+            )
         found = self._find(algorithm, like, like.settings.representation, split)
         return None if found is None else (found, "")
 

@@ -68,7 +68,7 @@ def test_the_held_out_representation_is_compared_with_an_oracle_trained_on_it(
     shutil.copytree(made_up_results, tmp_path / "runs")
     runs = load_results(tmp_path / "runs")[0]
     before = rows_of(split_table(runs), method="MAML", split="held-out-representation")[0]
-    assert before["note"] == "oracle trained on narrow: no ceiling"
+    assert "trained on narrow" in before["note"]
     for seed in (0, 1):
         settings = settings_for("quick", "oracle", "binary", "turtle", seed=seed, splits=("interpolation",))
         make_up_run(tmp_path / "runs", settings, functions)
@@ -126,8 +126,9 @@ def test_adaptation_curves_name_every_line(runs):
     lines = {tuple(line.get_ydata().round(6)) for line in figure.axes[0].lines if len(line.get_xdata()) == 4}
     maml = rows_of(adaptation_table(runs), method="MAML", split="interpolation")
     assert tuple(np.round([row["return"] for row in maml], 6)) in lines
-    by_episodes = figures.adaptation_curves(runs, by="episodes")
-    assert max(line.get_xdata().max() for line in by_episodes.axes[0].lines if len(line.get_xdata()) == 4) == 60
+    by_episodes = figures.adaptation_curves(runs, by="episodes").axes[0].lines
+    last = max(line.get_xdata().max() for line in by_episodes if len(line.get_xdata()) == 4)
+    assert last == 3 * runs[0].settings.eval_episodes
 
 
 def test_share_bars_say_where_there_is_no_oracle(runs):
