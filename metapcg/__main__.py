@@ -6,7 +6,6 @@ One ``add_*`` function per subcommand; what a command needs is imported when it 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -63,6 +62,7 @@ def run_notebooks(options: argparse.Namespace) -> int:
     from metapcg.experiments import execute
     from metapcg.experiments.outputs import output_dir
     from metapcg.experiments.profiles import check_device, check_profile
+    from metapcg.experiments.report import write_report
     from metapcg.learning.solutions import ASSIGNMENT, repository_root
 
     profile = check_profile(options.profile or os.environ.get("HW11_PROFILE") or "quick")
@@ -78,10 +78,9 @@ def run_notebooks(options: argparse.Namespace) -> int:
     output = output.expanduser().absolute()
     print(f"running {len(paths)} notebook(s) of {which}/{ASSIGNMENT}, profile {profile}, device {device}")
     results = execute.run_notebooks(paths, output, profile=profile, device=device, cell_timeout=timeout)
-    if importlib.util.find_spec("metapcg.experiments.report"):
-        importlib.import_module("metapcg.experiments.report").write_report(output)
+    page = write_report(output, profile)
     failed = [result.name for result in results if result.status != "ok"]
-    print(f"\nlook at  {output / 'report.html'}\n    and  {output / 'notebooks'}")
+    print(f"\nlook at  {page}\n    and  {output / 'notebooks'}")
     if failed:
         others = len(results) - len(failed)
         print(f"error: {len(failed)} notebook(s) failed ({', '.join(failed)}); {others} other(s) ran", file=sys.stderr)
