@@ -22,6 +22,7 @@ from metapcg.learning.meta_training import TrainingResult, adaptation_returns, m
 from metapcg.learning.policies import Params, to_device
 from metapcg.learning.rollouts import Streams, collect, episode_returns
 from metapcg.learning.training_state import TrainingState
+from metapcg.tasks.families import DirectionFamily
 from metapcg.tasks.splits import HELD_OUT_GAME, SPLITS, TRAIN
 from metapcg.tasks.task_batch import TaskBatch
 
@@ -118,7 +119,11 @@ class Session:
     def evaluation_tasks(self, split: str) -> TaskBatch:
         """The tasks that a split is evaluated on; the same for every algorithm, other ones for another seed."""
         seed = self.seed(_EVALUATION_TASKS)  # the family itself keeps the splits' streams apart
-        return self.settings.task_family().sample(split, self.settings.eval_tasks, seed)
+        family, count = self.settings.task_family(), self.settings.eval_tasks
+        if isinstance(family, DirectionFamily):
+            # Pairs of w and -w: whoever does not adapt earns nothing, on this very set and not only on average.
+            return family.sample(split, count + count % 2, seed, antithetic=True)
+        return family.sample(split, count, seed)
 
     def problem(self, tasks: TaskBatch, episodes: int) -> LevelProblem:
         """Tasks as environments."""
