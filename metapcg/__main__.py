@@ -62,7 +62,6 @@ def run_notebooks(options: argparse.Namespace) -> int:
     from metapcg.experiments import execute
     from metapcg.experiments.outputs import output_dir
     from metapcg.experiments.profiles import check_device, check_profile
-    from metapcg.experiments.report import write_report
     from metapcg.learning.solutions import ASSIGNMENT, repository_root
 
     profile = check_profile(options.profile or os.environ.get("HW11_PROFILE") or "quick")
@@ -73,6 +72,8 @@ def run_notebooks(options: argparse.Namespace) -> int:
     root = repository_root()
     which = options.notebooks or ("answers" if any((root / "answers" / ASSIGNMENT).glob("*.ipynb")) else "code")
     paths = execute.find_notebooks(root / which / ASSIGNMENT, options.only)
+    from metapcg.experiments.report import write_report  # slow to import, and not needed to refuse wrong settings
+
     # A student's results do not replace those of the worked notebooks.
     output = options.output or (output_dir() if which == "answers" else output_dir() / "code")
     output = output.expanduser().absolute()
