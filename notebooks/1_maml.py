@@ -613,6 +613,7 @@ assert difference < 1e-10, "The batched meta-gradient differs from the loop's."
 #
 # **Do not differentiate the weights**: the expected surrogate is $\sum_\tau \bot(p(\tau))\, L(\tau)$, as in sampling, where the probabilities do not even appear.
 
+
 # %% id="expected-meta-objective" kind="solution"
 def expected_meta_objective(
     theta: Tensor, mdp: MDP, surrogate: Callable[[Tensor, Tensor, Tensor], Tensor], inner_lr: float, first_order: bool
@@ -645,7 +646,11 @@ def expected_meta_objective(
 
 # %% id="test-expected-meta-objective" kind="tests" points=6
 # A bandit in disguise: one state matters, the first action pays 1 (a = 0) or 0 (a = 1), and what follows pays nothing.
-_mdp = MDP(np.array([[1.0, 0.0], [0.0, 0.0]]), np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]), np.array([1.0, 0.0]))
+_mdp = MDP(
+    np.array([[1.0, 0.0], [0.0, 0.0]]),
+    np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]),
+    np.array([1.0, 0.0]),
+)
 _theta = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
 _score = lambda log_probs, advantages, mask: (log_probs * advantages * mask).sum(-1)  # noqa: E731
 _value = expected_meta_objective(_theta, _mdp, _score, 4.0, True)
@@ -674,7 +679,9 @@ for _ in range(3):
     _after = (_theta + 0.8 * _truth).detach().requires_grad_()
     _right = torch.autograd.grad(expected_return(_after, _mdp), _after)[0]
     check("expected_meta_objective: first-order gradient", _slopes[1], _right, quote=False, tolerance=1e-9)
-    assert not torch.allclose(_slopes[0], _slopes[1]), "expected_meta_objective: first_order=False must keep the graph of the gradient."
+    assert not torch.allclose(_slopes[0], _slopes[1]), (
+        "expected_meta_objective: first_order=False must keep the graph of the gradient."
+    )
     # The score function's Hessian is H2; worked out from the softmax, independently of autograd.
     from metapcg.tasks.enumeration import hessian_terms as _terms
 
@@ -696,7 +703,10 @@ def true_meta_gradient(theta: Tensor, mdp: MDP, inner_lr: float) -> Tensor:
     return torch.autograd.grad(expected_return(theta + inner_lr * gradient, mdp), theta)[0]
 
 
-METHODS = {"FOMAML": (SURROGATES["naive"], True), **{name: (surrogate, False) for name, surrogate in SURROGATES.items()}}
+METHODS = {
+    "FOMAML": (SURROGATES["naive"], True),
+    **{name: (surrogate, False) for name, surrogate in SURROGATES.items()},
+}
 alphas, num_mdps = (0.1, 0.5, 1.0), by_profile(smoke=10, quick=100, full=300)
 errors = {(name, alpha): [] for name in METHODS for alpha in alphas}
 rng = np.random.default_rng(0)
@@ -709,7 +719,10 @@ for _ in range(num_mdps):
             got = torch.autograd.grad(expected_meta_objective(logits, mdp, surrogate, alpha, first_order), logits)[0]
             errors[name, alpha].append(float((got - truth).norm() / truth.norm()))
 
-rows = [{"method": name, **{f"alpha={alpha}": f"{np.median(errors[name, alpha]):.4f}" for alpha in alphas}} for name in METHODS]
+rows = [
+    {"method": name, **{f"alpha={alpha}": f"{np.median(errors[name, alpha]):.4f}" for alpha in alphas}}
+    for name in METHODS
+]
 save_table(rows, "meta_gradient_error")
 print(f"median relative error of the meta-gradient over {num_mdps} random processes")
 for row in rows:
@@ -722,9 +735,15 @@ fig, ax = plt.subplots(figsize=(7, 3.2))
 for name in ("FOMAML", "naive", "LVC"):
     medians = [np.median(errors[name, alpha]) for alpha in alphas]
     low, high = (np.array([np.quantile(errors[name, alpha], q) for alpha in alphas]) for q in (0.25, 0.75))
-    ax.errorbar(alphas, medians, [medians - low, high - medians], marker="o", capsize=3, color=COLOURS[name], label=name)
+    ax.errorbar(
+        alphas, medians, [medians - low, high - medians], marker="o", capsize=3, color=COLOURS[name], label=name
+    )
 ax.plot(alphas, [np.median(errors["DiCE", alpha]) for alpha in alphas], "s-", color=COLOURS["DiCE"], label="DiCE")
-ax.set(xlabel="inner step size $\\alpha$", ylabel="relative error", title="Error of the meta-gradient: median and quartiles")
+ax.set(
+    xlabel="inner step size $\\alpha$",
+    ylabel="relative error",
+    title="Error of the meta-gradient: median and quartiles",
+)
 ax.legend(frameon=False)
 fig.tight_layout()
 save_figure(fig, "maml_meta_gradient_error")
@@ -757,4 +776,197 @@ plt.show()
 #
 # (c) With a deep network $\nabla^2\log\pi(a|s) = \sum_{a'} (\mathbb 1[a'=a] - \pi(a'|s))\,\nabla^2 z_{a'} - \operatorname{Cov}[\nabla z]$, whose first part does depend on $a$. The expectation is then not zero, but
 # neither is it the Hessian of $J$: $H_1$ and $H_{12}$ are missing, and they are the larger part. The identity above holds approximately at best.
+# ### END SOLUTION
+
+# %% [markdown] id="navigation"
+# ## 7 · A known answer: 2-D navigation
+#
+# Before trusting a meta-learner on a new problem, see it solve one whose answer is known. A point starts at the origin and is paid minus its distance to a goal that it does not see; the goal *is*
+# the task. Finn et al. (2017) released their numbers for forty test goals, so we can compare, step by step. The protocol is theirs: 100 steps, two hidden layers of 100, $\alpha = 0.5$ for
+# the first step and $0.25$ after it, 40 trajectories per step at test. Standing still earns $-40.1$, the best possible is $-0.5$.
+#
+# Their outer step was a trust region. Here it is a clipped objective with Adam, which gets there in fewer iterations (`benchmarks/navigation_outer_steps.py` compares the two). **The `quick` profile trains
+# only a tenth as long as `full`**, so expect it to be on the way, not at the goal.
+
+# %% id="navigation-run"
+from metapcg.experiments.functions import FunctionSet
+from metapcg.experiments.navigation import BUDGETS, PUBLISHED, run_navigation
+
+functions = FunctionSet(globals(), notebook_0)
+started = time.perf_counter()
+curves, history = run_navigation(functions, SURROGATES["LVC"], BUDGETS[current_profile()], seed=0, device=device)
+print(f"trained and evaluated in {time.perf_counter() - started:.0f} s, profile {current_profile()}")
+
+
+def interval(returns: np.ndarray) -> np.ndarray:
+    """Half-width of the 95 % interval of the mean over goals."""
+    return 1.96 * returns.std(0, ddof=1) / np.sqrt(len(returns))
+
+
+rows = []
+for name, returns in curves.items():
+    for step, (mean, half) in enumerate(zip(returns.mean(0), interval(returns), strict=True)):
+        published = PUBLISHED[name][step] if step < len(PUBLISHED[name]) else ""
+        rows.append(
+            {
+                "method": name,
+                "step": step,
+                "return": round(float(mean), 2),
+                "interval": round(float(half), 2),
+                "published": published,
+            }
+        )
+save_table(rows, "navigation")
+print(f"{'method':<12}" + "".join(f"{'step ' + str(k):>18}" for k in range(5)) + "   (published)")
+for name, returns in curves.items():
+    cells = [f"{m:8.2f} ({p:6.2f})" for m, p in zip(returns.mean(0), PUBLISHED[name], strict=False)]
+    print(f"{name:<12}" + "".join(f"{cell:>18}" for cell in cells))
+
+# %% id="navigation-figure"
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(2, 1.2))
+method_colours = {"MAML": "#2a7f9e", "pretrained": "#e0a030", "random init": "#8d6cab"}
+for name, colour in method_colours.items():
+    mean = curves[name].mean(0)
+    axes[0].errorbar(range(5), mean, interval(curves[name]), marker="o", capsize=3, color=colour, label=f"{name}, here")
+    axes[0].plot(range(5), PUBLISHED[name], linestyle=":", marker="x", color=colour, label=f"{name}, published")
+axes[0].axhline(curves["oracle"].mean(), color="#333333", linewidth=1)
+axes[0].text(-0.15, curves["oracle"].mean() - 1, "oracle, here", va="top", fontsize=9)
+axes[0].set(xlabel="adaptation step", ylabel="return", title="Forty test goals", xticks=range(5))
+axes[0].legend(frameon=False, fontsize=8, loc="lower right")
+axes[1].plot(
+    [row["iteration"] for row in history],
+    [row["return_before"] for row in history],
+    color="#bbbbbb",
+    label="before adaptation",
+)
+axes[1].plot(
+    [row["iteration"] for row in history],
+    [row["return_after"] for row in history],
+    color="#2a7f9e",
+    label="after one step",
+)
+axes[1].set(xlabel="meta-iteration", title="Meta-training", ylim=(-100, 0))
+axes[1].legend(frameon=False, fontsize=8, loc="lower right")
+fig.tight_layout()
+save_figure(fig, "maml_navigation")
+plt.show()
+
+# %% [markdown] id="navigation-reading"
+# Left, every curve is labelled by adaptation step: step 0 is *before* adaptation, and there MAML is no better than standing still, because one policy cannot go to all goals at once. Its first step makes
+# most of the way; the second, with half the step size, comes close to the goal. Pretraining on all goals starts from the same place (stay near the middle, the best compromise) and then needs many
+# more steps; a random initialisation is further behind. That is the point of MAML: **equally good before, far better after**. Right, while it trains, the curve before adaptation stays where it is and
+# only the one after adaptation rises. If both rose together, the tasks could be solved without adapting and would teach us nothing.
+#
+# Compare with the dotted, published curves: under `full`, MAML after two steps is at about their level; under `quick` it is still short of it.
+
+# %% [markdown] id="levels"
+# ## 8 · Game levels
+#
+# Now the real thing. A task of the `direction` family is a hidden direction $w = (\cos\varphi, \sin\varphi)$: the level designer edits a binary level (walls and floor), one cell after the other, and is
+# paid $w \cdot \Delta$, where $\Delta$ is the change of (number of regions, length of the longest path), brought to one scale. One $\varphi$ wants many small caves, another one long
+# corridor, a third everything filled in. The agent sees a window of 5 × 5 tiles and nothing of $\varphi$.
+#
+# What is measured, on directions that were never trained on: MAML and FOMAML; a **random** policy; adaptation from a **random initialisation**; adaptation from **pretraining** on all tasks at
+# once; and an **oracle**, trained with $w$ as an input. Methods without a meta-trained step size get the best one of a grid, chosen on training tasks. An adaptation step sees
+# five episodes of the new task.
+#
+# Each run lies in a folder of its own (`runs/` beside the figures). A second execution of this notebook with the same functions reads them instead of training again; change your
+# `adapt`, and they are made anew.
+
+# %% id="levels-run"
+from metapcg.experiments.results import split_table
+from metapcg.experiments.runs import execute_run, run_folder, settings_for
+
+seeds = by_profile(smoke=(0,), quick=(0,), full=(0, 1, 2))
+variants = [
+    ("maml", "lvc"),
+    ("fomaml", "lvc"),
+    ("pretrained", "lvc"),
+    ("random-init", "lvc"),
+    ("oracle", "lvc"),
+    ("random", "lvc"),
+]
+variants += by_profile(smoke=[], quick=[], full=[("maml", "naive"), ("maml", "dice")])
+runs = []
+for algorithm, surrogate in variants:
+    for seed in seeds:
+        settings = settings_for(current_profile(), algorithm, surrogate=surrogate, seed=seed)
+        started = time.perf_counter()
+        runs.append(execute_run(settings, functions, run_folder(settings, functions), device))
+        print(f"{runs[-1].label:<14} seed {seed}: {time.perf_counter() - started:5.1f} s", flush=True)
+
+# %% id="levels-curves"
+from metapcg.experiments.figures import adaptation_curves, level_gallery, return_by_direction, share_bars
+
+fig = adaptation_curves(runs)
+save_figure(fig, "maml_levels_adaptation")
+fig
+
+# %% [markdown] id="levels-curves-reading"
+# Step 0 is the policy before it has seen anything of its task. Every method starts at about 0 there, and *has to*: see question 2. After one step, five episodes, MAML is near the oracle that was told
+# the task. A random initialisation adapts too, since a gradient step is worth something from anywhere, but it gets less out of the same episodes and stays behind. Pretraining on all tasks is the *worst* start:
+# averaged over all directions there is nothing to be learned, and what it learned instead is hard to undo.
+
+# %% id="levels-splits"
+table = split_table(runs)
+print(f"{'method':<14}{'split':<26}{'return':>8}  {'95 % interval':<18}{'share of oracle':>16}  equals random?")
+for row in table:
+    if row["return"] == "":
+        continue
+    share = f"{100 * row['share']:.0f} %" if row["share"] != "" else "–"
+    print(
+        f"{row['method']:<14}{row['split']:<26}{row['return']:8.2f}  [{row['low']:6.2f}, {row['high']:6.2f}]  {share:>14}  {row['equals_random']}"
+    )
+fig = share_bars(runs)
+save_figure(fig, "maml_levels_splits")
+fig
+
+# %% [markdown] id="levels-splits-reading"
+# *Interpolation* are new directions inside the trained range, *extrapolation* a held-out arc and its antipode, *held-out representation* the same kind of tasks with another way of editing (turtle: the agent walks
+# over the level), *held-out game* zelda levels with zelda's statistics.
+#
+# * **Interpolation** is as good as training: what was learned is how to adapt, not a list of tasks.
+# * **Extrapolation** is worth much less in raw return, for the oracle too: more regions *and* longer paths contradict each other, so there is less to be had. The oracle is no ceiling there. It was told directions that
+#   it never met, and guesses; whoever adapts at least tries them out.
+# * **Held-out representation**: hardly anything is left, for anybody. Knowing which tile to write where one stands does not tell one where to walk, and a random initialisation adapts about as well. The oracle
+#   is again no ceiling.
+# * **Held-out game**: adaptation earns about the same from any start. Those tasks pay for adding or removing things, and one step finds out which.
+#
+# So meta-training pays where the test tasks are like the training tasks, and the table says how far that reaches.
+
+# %% id="levels-direction"
+fig = return_by_direction([run for run in runs if run.settings.algorithm in ("maml", "random-init")])
+save_figure(fig, "maml_levels_direction")
+fig
+
+# %% [markdown] id="levels-direction-reading"
+# The return over the hidden direction. Before adaptation (crosses) a policy that is good for $\varphi$ is bad for $\varphi + 180°$: the curve averages to zero, whatever its shape. After adaptation it is clearly positive in
+# the trained range. Some directions pay more than others, their statistics are easier to move; the shaded, held-out ones pay least.
+
+# %% id="levels-gallery"
+maml_run = next(run for run in runs if run.settings.algorithm == "maml")
+fig = level_gallery(maml_run)
+save_figure(fig, "maml_levels_gallery")
+fig
+
+# %% [markdown] id="levels-gallery-reading"
+# Each column is one task: the level it started from, the level after one episode of the unadapted policy, and after one of the adapted policy, from the same start and with the same random numbers.
+# Look for what the direction asks for: where regions are paid, the adapted policy cuts caves off, cell by cell; where they cost and long paths pay, it opens walls until everything hangs together. Before adaptation
+# the edits look alike in all columns, because the policy does not know which task it is in.
+
+# %% [markdown] id="q-zero" kind="question" points=4
+# ### Question 2 (4 points)
+#
+# (a) Prove in one line that on the `direction` family, over a set of tasks that contains $-w$ with every $w$, **every** policy that does not adapt earns exactly 0 on average, before any training and after.
+# (b) We hold out an arc of directions *and its antipode*. What would happen to the claim in (a), and to our baselines, if only the arc were held out?
+# (c) The `weights` family varies positive weights by ± 20 %. Why does (a) not apply to it, and what would you expect the adaptation curves to look like?
+#
+# ### BEGIN SOLUTION
+# (a) The policy does not know $w$, so the distribution of $\Delta$ does not depend on it, and the return is linear: the average is $\tfrac1M\sum_w w\cdot\mathbb E[\Delta] = \big(\tfrac1M\sum_w w\big)\cdot\mathbb E[\Delta] = 0\cdot\mathbb E[\Delta] = 0$.
+#
+# (b) The training set would no longer be symmetric: $\bar w = \tfrac1M\sum w \ne 0$ points away from the held-out arc, and a policy that never adapts could earn up to $\bar w\cdot\mathbb E[\Delta] > 0$ by always pushing in that direction. "Before adaptation" would no
+# longer be a clean zero, pretraining would look useful, and part of MAML's return would be this constant bias instead of adaptation.
+#
+# (c) There all weights are positive, so $\bar w \ne 0$ and is close to every single $w$: a policy that is good for $\bar w$ is good for all tasks. The curves before adaptation start high, adaptation adds little or nothing, and MAML has no lead over pretraining.
+# A benchmark on which one policy does well everywhere cannot show that anybody learned to adapt.
 # ### END SOLUTION
