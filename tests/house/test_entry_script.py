@@ -215,6 +215,17 @@ def test_interrupted_set_up_leaves_no_stamp_and_is_resumed(machine, how):
     assert machine.calls() == SET_UP[1:]
 
 
+def test_failed_update_is_not_forgotten_when_the_requirements_change_back(machine):
+    machine.run("setup")
+    before = (machine.root / "requirements.txt").read_text()
+    (machine.root / "requirements.txt").write_text(before + "\nmore\n")
+    assert machine.run("setup", FAKE_PIP="network")[0] == 1
+    (machine.root / "requirements.txt").write_text(before)
+    machine.calls()
+    machine.run("setup")
+    assert machine.calls() == SET_UP[1:]
+
+
 def test_environment_that_was_cut_short_or_is_broken_is_made_anew(machine):
     (machine.root / ".venv/bin").mkdir(parents=True)
     (machine.root / ".venv/bin/python").symlink_to("/nowhere/python3.11")

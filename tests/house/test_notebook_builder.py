@@ -210,3 +210,17 @@ def test_a_starter_that_its_stub_would_break_is_refused(make_repository):
     root = make_repository({"0_n": broken})
     with pytest.raises(BuildError, match="0_n.py: cell f: without its solution, syntax error"):
         compile_notebooks(root)
+
+
+def test_what_nbgrader_refuses_is_said_in_one_line(make_repository):
+    root = make_repository()
+    with open(root / "nbgrader_config.py", "a") as file:
+        file.write(
+            "class Refuse(IncludeHeaderFooter):\n"
+            "    def preprocess(self, notebook, resources):\n"
+            "        raise RuntimeError('not this one')\n"
+            "c.GenerateAssignment.preprocessors = [Refuse]\n"
+        )
+    with pytest.raises(BuildError, match="^nbgrader generate_assignment: RuntimeError: not this one$"):
+        compile_notebooks(root)
+    assert not list(root.rglob("*.ipynb"))

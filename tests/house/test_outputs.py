@@ -73,6 +73,14 @@ def test_staging_collects_files_but_names_their_final_place(reports, tmp_path, m
     assert outputs.load_table("t") == [{"a": "2"}]
 
 
+def test_new_file_takes_the_old_ones_place_at_once(tmp_path):
+    (tmp_path / "x").write_bytes(b"old")
+    os.link(tmp_path / "x", tmp_path / "as a reader has it open")
+    outputs.write_atomically(tmp_path / "x", b"new")
+    assert (tmp_path / "as a reader has it open").read_bytes() == b"old"
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
 def test_file_has_the_usual_permissions(tmp_path):
     outputs.write_atomically(tmp_path / "x", b"1")
     (tmp_path / "y").touch()
