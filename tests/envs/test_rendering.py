@@ -38,9 +38,10 @@ def test_every_cell_shows_its_tile(game):
 def test_position_frames_its_cell_only():
     level = np.zeros((3, 4), int)
     changed = (draw_level(level, "binary") != draw_level(level, "binary", position=[2, 1])).any(axis=-1)
-    rows, columns = np.nonzero(changed)
-    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (32, 47, 48, 63)
-    assert not changed[36:44, 52:60].any()
+    frame = np.zeros_like(changed)
+    frame[32:48, 48:64] = True  # cell (2, 1) behind a border of one tile
+    frame[34:46, 50:62] = False
+    assert np.array_equal(changed, frame)
 
 
 def test_gallery_places_levels_row_by_row():
