@@ -786,7 +786,7 @@ plt.show()
 # the first step and $0.25$ after it, 40 trajectories per step at test. Standing still earns $-40.1$, the best possible is $-0.5$.
 #
 # Their outer step was a trust region. Here it is a clipped objective with Adam, which gets there in fewer iterations (`benchmarks/navigation_outer_steps.py` compares the two). **The `quick` profile trains
-# only a tenth as long as `full`**, so expect it to be on the way, not at the goal.
+# on a fifteenth of the episodes of `full`**, so expect it to be on the way, not at the goal.
 
 # %% id="navigation-run"
 from metapcg.experiments.functions import FunctionSet

@@ -20,13 +20,13 @@ _META_STEP: dict[str, Any] = {"inner_lr": 2.0, "outer_lr": 3e-3, "entropy_weight
 _META: dict[str, dict[str, Any]] = {
     "smoke": {"iterations": 2, "tasks": 4, "episodes": 2, **_META_STEP},
     "quick": {"iterations": 60, "tasks": 40, "episodes": 5, **_META_STEP},
-    "full": {"iterations": 150, "tasks": 40, "episodes": 5, **_META_STEP},
+    "full": {"iterations": 100, "tasks": 40, "episodes": 5, **_META_STEP},
 }
 _MULTI_TASK_STEP: dict[str, Any] = {"outer_lr": 3e-3, "outer_epochs": 4, "entropy_weight": 0.01}
 _MULTI_TASK: dict[str, dict[str, Any]] = {
     "smoke": {"iterations": 2, "tasks": 4, "episodes": 2, **_MULTI_TASK_STEP},
     "quick": {"iterations": 100, "tasks": 40, "episodes": 5, **_MULTI_TASK_STEP},
-    "full": {"iterations": 300, "tasks": 40, "episodes": 5, **_MULTI_TASK_STEP},
+    "full": {"iterations": 200, "tasks": 40, "episodes": 5, **_MULTI_TASK_STEP},
 }
 _UNTRAINED: dict[str, dict[str, Any]] = {profile: {"iterations": 0} for profile in COMMON}
 

@@ -52,14 +52,14 @@ class NavigationBudget:
     episodes: int = 20
     test_episodes: int = 40
     outer: dict[str, Any] = dataclasses.field(
-        default_factory=lambda: {"outer": "clipped", "outer_epochs": 5, "outer_lr": 1e-3}
+        default_factory=lambda: {"outer": "clipped", "outer_epochs": 5, "outer_lr": 2e-3}
     )
 
 
 BUDGETS = {
     "smoke": NavigationBudget(2, 2, tasks=4, episodes=4, test_episodes=4),
     "quick": NavigationBudget(30, 30, tasks=20, episodes=10),
-    "full": NavigationBudget(300, 100),
+    "full": NavigationBudget(200, 100),
 }
 
 ADVANTAGES = AdvantageSettings(gamma=0.99, lam=1.0, bootstrap=False, normalized=True, features=state_features)
