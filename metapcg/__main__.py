@@ -88,6 +88,52 @@ def run_notebooks(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
+def add_experiments(commands: argparse._SubParsersAction) -> None:
+    """``experiments``: the experiment matrix."""
+    parser = commands.add_parser("experiments", help="list, run, watch and report the experiment matrix")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", dest="action", required=True)
+    texts = {
+        "list": "what there is, and how many runs each experiment has",
+        "run": "execute what is not complete; the same command goes on after an interruption",
+        "status": "which runs are complete, begun, failed or not begun",
+        "report": "write report.html, report.md, tables and figures from the run folders",
+    }
+    for name, text in texts.items():
+        action = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        action.add_argument("--profile", help="smoke, quick or full (default: HW11_PROFILE, else quick)")
+        action.add_argument("--output", type=Path, help="folder of results (default: HW11_OUTPUT, else reports/)")
+        action.add_argument("--matrix", type=Path, metavar="FILE", help="another matrix than the project's (TOML)")
+        if name != "report":
+            action.add_argument(
+                "--only", action="append", default=[], metavar="PART", help="runs whose EXPERIMENT/NAME holds PART"
+            )
+        if name == "run":
+            action.add_argument("--workers", type=_positive, metavar="N", help="processes (default: the cores)")
+            action.add_argument("--dask", metavar="ADDRESS", help="use the dask scheduler there, e.g. tcp://host:8786")
+            action.add_argument("--device", help="auto, cpu or cuda (default: HW11_DEVICE, else cpu)")
+        if name == "report":
+            kind = action.add_mutually_exclusive_group()
+            kind.add_argument(
+                "--reference", action="store_true", help="write reports/reference and EXPERIMENTS.md from these runs"
+            )
+            kind.add_argument("--update", action="store_true", help="only rewrite EXPERIMENTS.md")
+            kind.add_argument("--check", action="store_true", help="write nothing; exit 1 if EXPERIMENTS.md is stale")
+        action.set_defaults(run=run_experiments)
+
+
+def run_experiments(options: argparse.Namespace) -> int:
+    """Carry out ``experiments ACTION``; see ``metapcg.experiments.command``."""
+    from metapcg.experiments.command import run
+
+    return run(options)
+
+
+def _positive(text: str) -> int:
+    if not (text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
+    return int(text)
+
+
 def add_parity(commands: argparse._SubParsersAction) -> None:
     """``parity``: replay recordings of the original gym-pcgrl."""
     parser = commands.add_parser("parity", help="replay recordings of gym-pcgrl through this engine")
@@ -108,6 +154,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_compile(commands)
     add_run(commands)
+    add_experiments(commands)
     add_parity(commands)
     return parser
 

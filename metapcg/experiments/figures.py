@@ -20,7 +20,7 @@ from metapcg.games import get_game
 from metapcg.tasks.splits import EXTRAPOLATION, INTERPOLATION, SPLITS, TRAIN
 
 from .intervals import mean_interval, share_interval
-from .results import References, Setting, group_by_setting, variant
+from .results import References, Setting, changed_settings, group_by_setting, variant
 from .runs import RunResult
 
 COLOURS: dict[str, str] = {
@@ -247,6 +247,59 @@ def learning_curves(runs: Sequence[RunResult], title: str | None = None) -> Figu
         title or f"{_where(settings[0])}: training (after adaptation, where the method adapts)", loc="left", fontsize=11
     )
     _label_ends(ax, labels)
+    return figure
+
+
+def variations(runs: Sequence[RunResult], title: str | None = None) -> Figure:
+    """What a changed setting does: return by the setting's value; one panel per method and setting.
+
+    Args:
+        runs: those with one setting changed, and those under the budget itself, which are one point of every panel.
+
+    Raises:
+        ValueError: no run has exactly one setting changed.
+    """
+    settings = group_by_setting(runs)
+    usual = {setting.label: setting for setting in settings if not changed_settings(setting.settings)}
+    panels: dict[tuple[str, str], list[tuple[object, Setting]]] = {}
+    for setting in settings:
+        changed = changed_settings(setting.settings)
+        if len(changed) == 1 and setting.label in usual:
+            name, value = next(iter(changed.items()))
+            panels.setdefault((setting.label, name), []).append((value, setting))
+    if not panels:
+        raise ValueError("runs: none differs in exactly one setting from runs that are there as well")
+    figure = Figure(figsize=(0.9 + 3.3 * len(panels), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for ax, ((method, name), points) in zip(axes, panels.items(), strict=True):
+        base = usual[method]
+        points = sorted(
+            [*points, (getattr(base.settings, name), base)], key=lambda p: np.inf if p[0] is None else float(p[0])
+        )
+        last = min(setting.runs[0].settings.eval_steps for _, setting in points)
+        for split, line in ((TRAIN, ":"), (INTERPOLATION, "-")):
+            for step, colour in ((1, "#56B4E9"), (last, "#0072B2")):
+                found = [(x, s.returns(split)) for x, (_, s) in enumerate(points) if s.returns(split) is not None]
+                if not found or step > last:
+                    continue
+                intervals = [mean_interval([r[:, step] for r in returns]) for _, returns in found]
+                x, means = [x for x, _ in found], [i.mean for i in intervals]
+                errors = np.array([[i.mean - i.low for i in intervals], [i.high - i.mean for i in intervals]])
+                if split == TRAIN:
+                    errors = None  # the same height as the other line's; both would hide each other
+                ax.errorbar(
+                    x, means, errors, color=colour, ls=line, marker="o", ms=4, lw=1.6, capsize=2,
+                    label=f"{split}, step {step}",
+                )  # fmt: skip
+        ax.set_xticks(range(len(points)), ["∞" if value is None else f"{value:g}" for value, _ in points])
+        ax.set_xlabel(f"{name} (usual: {getattr(base.settings, name) or '∞'})")
+        ax.set_title(method, fontsize=10, loc="left")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", color="#e4e4e4", lw=0.7)
+    axes[0].set_ylabel("return per episode")
+    handles, texts = axes[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper right", ncols=4, frameon=False, fontsize=8)
+    figure.suptitle(title or _where(next(iter(usual.values()))), x=0.02, ha="left", fontsize=11)
     return figure
 
 

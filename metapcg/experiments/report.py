@@ -20,7 +20,7 @@ from . import figures
 from .documents import Block, Bullets, Fold, Heading, Paragraph, Picture, Table, to_html, to_markdown
 from .outputs import FIGURE_DPI, write_atomically
 from .profiles import PROFILES
-from .results import adaptation_table, gap_table, load_results, runs_table, split_table, variant
+from .results import adaptation_table, changed_settings, gap_table, load_results, runs_table, split_table, variant
 from .runs import RunResult
 
 MINUS = "\N{MINUS SIGN}"
@@ -54,19 +54,20 @@ class _Group:
         return f"{self.family}-{self.game}-{self.representation}"
 
 
-def write_report(reports_dir: Path | str, profile: str | None = None) -> Path:
+def write_report(reports_dir: Path | str, profile: str | None = None, runs_dir: Path | None = None) -> Path:
     """Write ``report.html`` and ``report.md`` for a folder of results; returns the page's path.
 
     Args:
         reports_dir: the folder of results.
         profile: report these runs; None: the profile of the last notebook run, else the most thorough one that has
             runs.
+        runs_dir: where the run folders lie; None: ``runs/`` in ``reports_dir``.
 
     Raises:
         OSError: the folder cannot be written; the earlier report is kept.
     """
     folder = Path(reports_dir)
-    runs, problems = load_results(folder / "runs")
+    runs, problems = load_results(runs_dir or folder / "runs")
     record = _read_record(folder)
     profile = profile or _profile(record, runs)
     runs = [run for run in runs if run.settings.profile == profile]
@@ -322,6 +323,13 @@ def _group_section(
     varied = [row for row in varied if row["variant"] and row["split"] == INTERPOLATION]
     if varied:
         blocks.append(Heading(3, f"Variations: {group.title}"))
+        names = {name for run in group.varied for name in changed_settings(run.settings)}
+        if group.main and any(len(changed_settings(run.settings)) == 1 for run in group.varied):
+            path = folder / "figures" / f"report-{group.slug}-variations.png"
+            _write_figure(path, figures.variations([*group.main, *group.varied]))
+            written.add(path)
+            caption = f"Changing one setting at a time ({', '.join(sorted(names))})."
+            blocks.append(Picture(path, f"{caption} Dotted: training tasks; solid: new tasks."))
         blocks.append(_variation_table(varied, [row for row in main if row["split"] == INTERPOLATION]))
     return blocks, written
 
@@ -413,7 +421,7 @@ def _navigation(folder: Path) -> list[Block]:
             "still −40; the "
             "authors' MAML reaches −3.3 after two adaptation steps."
         ),
-        _plain_table(rows),
+        plain_table(rows),
         *_pictures(folder, "navigation"),
     ]
 
@@ -429,12 +437,13 @@ def _enumeration(folder: Path) -> list[Block]:
             "the inner step "
             "size α. DiCE is exact; naive second order is worse than leaving the second order out."
         ),
-        _plain_table(rows),
+        plain_table(rows),
         *_pictures(folder, "meta_gradient"),
     ]
 
 
-def _plain_table(rows: Sequence[Mapping[str, str]]) -> Table:
+def plain_table(rows: Sequence[Mapping[str, str]]) -> Table:
+    """A CSV table as it is, with readable numbers."""
     columns = list(rows[0])
     texts = [i for i, name in enumerate(columns) if any(not _is_number(row[name]) for row in rows)]
     body = [[_tidy(row[name]) for name in columns] for row in rows]

@@ -20,7 +20,7 @@ from metapcg.tasks.splits import HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS,
 
 from .algorithms import ALGORITHMS
 from .intervals import UNDEFINED, Interval, difference_interval, mean_interval, share_interval
-from .runs import RunResult, RunSettings, load_run
+from .runs import RunResult, RunSettings, SplitResult, load_run
 
 
 def load_results(root: Path | str) -> tuple[list[RunResult], list[str]]:
@@ -78,10 +78,26 @@ class Setting:
         return tuple(run.settings.seed for run in self.runs)
 
     def returns(self, split: str) -> list[NDArray[np.float64]] | None:
-        """(tasks, K + 1) per seed; None when the split was left out."""
+        """(units, K + 1) per seed; None when the split was left out.
+
+        A unit is what was drawn independently: a task, or a pair of opposite directions w and -w and then its mean.
+        In a pair, one task's gain is the other's loss for whoever does not adapt: an interval must not take them for two.
+        """
         if any(split not in run.splits for run in self.runs):
             return None
-        return [run.splits[split].returns for run in self.runs]
+        return [independent_units(run.splits[split]) for run in self.runs]
+
+
+def independent_units(result: SplitResult) -> NDArray[np.float64]:
+    """Returns (units, K + 1): means over pairs where tasks 2i and 2i+1 are opposite directions, else the tasks' own."""
+    first, second = result.parameters[0::2], result.parameters[1::2]
+    if len(first) != len(second) or not result.parameter_names:
+        return result.returns
+    if result.parameter_names == ("phi",):
+        opposite = np.allclose(np.cos(first - second), -1.0)
+    else:
+        opposite = result.parameter_names[0].startswith("w(") and np.allclose(first, -second)
+    return (result.returns[0::2] + result.returns[1::2]) / 2 if opposite else result.returns
 
 
 _METHOD_ORDER = {name: i for i, name in enumerate(ALGORITHMS)}
@@ -122,7 +138,7 @@ class References:
         self._settings = settings
 
     def returns(self, algorithm: str, like: Setting, split: str) -> tuple[list[NDArray[np.float64]], str] | None:
-        """Returns (tasks,) per seed of ``like``, and a note; None where there is no such run."""
+        """Returns (units,) per seed of ``like``, and a note; None where there is no such run."""
         if algorithm == "oracle" and split == HELD_OUT_REPRESENTATION:
             representation = like.settings.task_family().split_representation(split)
             found = self._find(algorithm, like, representation, INTERPOLATION)
@@ -142,7 +158,7 @@ class References:
             if setting.settings.algorithm == algorithm and _comparable(setting.settings, like.settings, representation):
                 by_seed = {run.settings.seed: run for run in setting.runs}
                 if all(seed in by_seed and split in by_seed[seed].splits for seed in like.seeds):
-                    return [by_seed[seed].splits[split].returns[:, -1] for seed in like.seeds]
+                    return [independent_units(by_seed[seed].splits[split])[:, -1] for seed in like.seeds]
         return None
 
 
@@ -171,6 +187,11 @@ def _keys(setting: Setting) -> dict[str, Any]:
 
 def variant(settings: RunSettings) -> str:
     """What distinguishes the settings from the profile's budget, as ``name=value`` words; empty for the budget."""
+    return " ".join(f"{name}={_plain(value)}" for name, value in changed_settings(settings).items())
+
+
+def changed_settings(settings: RunSettings) -> dict[str, Any]:
+    """The settings that differ from the profile's budget, without seed and splits."""
     from .runs import settings_for
 
     usual = settings_for(
@@ -183,12 +204,11 @@ def variant(settings: RunSettings) -> str:
         seed=settings.seed,
         splits=settings.splits,
     )
-    changed = [
-        (field.name, getattr(settings, field.name))
+    return {
+        field.name: getattr(settings, field.name)
         for field in dataclasses.fields(settings)
         if getattr(settings, field.name) != getattr(usual, field.name)
-    ]
-    return " ".join(f"{name}={_plain(value)}" for name, value in changed)
+    }
 
 
 def _plain(value: Any) -> str:

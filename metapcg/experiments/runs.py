@@ -40,6 +40,7 @@ import numpy as np
 import torch
 
 import metapcg
+from metapcg.envs.representations import check_representation
 from metapcg.games import get_game
 from metapcg.learning.meta_training import OUTER_STEPS, AdvantageSettings, MetaSettings
 from metapcg.learning.policies import CropPolicy, Params
@@ -47,7 +48,7 @@ from metapcg.learning.training_state import TrainingState
 from metapcg.tasks.families import FAMILIES, TaskFamily, make_family
 from metapcg.tasks.splits import SPLITS, check_split
 
-from .budgets import BUDGETS, COMMON, GAMES
+from .budgets import BUDGETS, COMMON, GAMES, REPRESENTATIONS
 from .functions import fingerprint
 from .outputs import output_dir, write_atomically
 from .profiles import check_profile
@@ -173,7 +174,8 @@ class RunSettings:
         self.task_family()
 
     def task_family(self) -> TaskFamily:
-        """The family that tasks are drawn from."""
+        """The family that tasks are drawn from; a finite list of directions holds w and -w, so that it is symmetric."""
+        pairs = {"antithetic": True} if self.family == "direction" and self.num_train_tasks is not None else {}
         return make_family(
             self.family,
             self.game,
@@ -182,6 +184,7 @@ class RunSettings:
             num_train_tasks=self.num_train_tasks,
             held_out_representation=self.held_out_representation,
             held_out_game=self.held_out_game,
+            **pairs,
         )
 
     def meta_settings(self) -> MetaSettings:
@@ -267,7 +270,14 @@ def settings_for(
     for name in overrides:
         if name not in known:
             raise ValueError(f"{name}: there is no setting of that name; there are {', '.join(sorted(known))}")
-    values = {**COMMON[profile], **BUDGETS[algorithm][profile], **GAMES[game], **overrides}
+    check_representation(representation)
+    values = {
+        **COMMON[profile],
+        **BUDGETS[algorithm][profile],
+        **GAMES[game],
+        **REPRESENTATIONS[representation][profile],
+        **overrides,
+    }
     return RunSettings(
         **{"algorithm": algorithm, "game": game, "representation": representation, "profile": profile, **values}
     )
@@ -322,12 +332,8 @@ class RunResult:
 
     @property
     def label(self) -> str:
-        """The method as tables and figures call it: the algorithm, and its surrogate where that is not ``lvc``."""
-        from .algorithms import get_algorithm
-
-        algorithm = get_algorithm(self.settings.algorithm)
-        named = algorithm.uses_surrogate and self.settings.surrogate != "lvc"
-        return f"{algorithm.label} ({self.settings.surrogate})" if named else algorithm.label
+        """The method as tables and figures call it."""
+        return method_label(self.settings)
 
     @property
     def params(self) -> Params:
@@ -338,6 +344,15 @@ class RunResult:
     def levels(self) -> dict[str, np.ndarray]:
         """Arrays ``SPLIT/start``, ``SPLIT/before``, ``SPLIT/after`` (n, H, W) and more, read from the folder."""
         return load_levels(self.folder)
+
+
+def method_label(settings: RunSettings) -> str:
+    """The algorithm's name for tables and figures, with its surrogate where that is not ``lvc``."""
+    from .algorithms import get_algorithm
+
+    algorithm = get_algorithm(settings.algorithm)
+    named = algorithm.uses_surrogate and settings.surrogate != "lvc"
+    return f"{algorithm.label} ({settings.surrogate})" if named else algorithm.label
 
 
 def load_levels(folder: Path) -> dict[str, np.ndarray]:
