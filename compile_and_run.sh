@@ -53,6 +53,7 @@ while [ -L "$source_path" ]; do
 done
 root=$(cd -P "$(dirname "$source_path")" && pwd)
 called_from=$PWD
+case ${HW11_OUTPUT:-/} in /* | "~"*) ;; *) export HW11_OUTPUT=$called_from/$HW11_OUTPUT ;; esac
 cd "$root"
 
 # === arguments

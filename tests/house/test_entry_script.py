@@ -30,7 +30,7 @@ case "$1 $2" in
             *) echo "Downloading torch-2.whl (190.5 MB)"; echo "Installing collected packages: a, b, c"; exit 0 ;;
         esac ;;
     "-m pytest") echo "settings ${HW11_PROFILE-} ${HW11_OUTPUT-}" >>"$CALLS"; exit ${FAKE_EXIT:-0} ;;
-    "-m metapcg") exit ${FAKE_EXIT:-0} ;;
+    "-m metapcg") if [ -n "${HW11_OUTPUT-}" ]; then echo "results $HW11_OUTPUT" >>"$CALLS"; fi; exit ${FAKE_EXIT:-0} ;;
 esac
 exec "$REAL_PYTHON" "$@"
 """
@@ -334,6 +334,13 @@ def test_pytest_gets_what_follows_test_and_no_leftover_settings(machine):
         machine.run("test", "-k", "maml and run", "--lf", "--profile", "smoke", FAKE_EXIT="5", HW11_OUTPUT="/x")[0] == 5
     )
     assert machine.calls() == ["env -m pytest -k maml and run --lf", "settings smoke "]
+
+
+def test_folder_of_results_is_meant_from_where_the_script_is_called(machine, tmp_path):
+    machine.run("setup")
+    machine.calls()
+    machine.run("run", cwd=tmp_path, HW11_OUTPUT="out put")
+    assert machine.calls() == ["env -m metapcg run", f"results {tmp_path}/out put"]
 
 
 def test_exit_status_of_a_failed_run_is_passed_on(machine):
