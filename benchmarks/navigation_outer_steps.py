@@ -2,9 +2,9 @@
 
     python benchmarks/navigation_outer_steps.py [--iterations 40] [--seed 0]
 
-Every variant gets the same goals, network, inner step and number of episodes. Printed: the mean return over forty *training*
-goals (drawn with a seed of their own; the authors' test goals are left alone) by adaptation step, the policy's standard
-deviation, and the seconds of training. Needs the worked notebooks' sources in ``notebooks/``.
+Every variant gets the same goals, network, inner step and number of episodes. Printed: the mean return over forty
+*training* goals (drawn with a seed of their own; the authors' test goals are left alone) by adaptation step, the policy's
+standard deviation, and the seconds of training. Needs the worked notebooks' sources in ``notebooks/``.
 """
 
 import argparse
@@ -61,7 +61,8 @@ def main() -> None:
         seconds = time.perf_counter() - started
         curve = adaptation_curve(functions, params, surrogate, goals, 20, arguments.seed, num_steps=3, device=device)
         deviation = float(params["log_std"].exp().mean())
-        print(f"{name:<26}" + "".join(f"{v:8.2f}" for v in curve.mean(0)) + f"{deviation:7.2f}{seconds:9.1f}", flush=True)
+        cells = "".join(f"{value:8.2f}" for value in curve.mean(0))
+        print(f"{name:<26}{cells}{deviation:7.2f}{seconds:9.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -44,8 +44,8 @@ GAMES: dict[str, dict[str, Any]] = {"binary": {}, "zelda": {}, "sokoban": {}}
 
 REPRESENTATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "narrow": {profile: {} for profile in COMMON},
-    # Where to walk next matters as much as what to write, and five episodes say too little about it: with them MAML stays
-    # at a return of 4 on direction, with twenty it reaches 8.
+    # Where to walk next matters as much as what to write, and five episodes say too little about it: with them MAML
+    # stays at a return of 4 on direction, with twenty it reaches 8.
     "turtle": {"smoke": {}, "quick": {"tasks": 20, "episodes": 20}, "full": {"tasks": 20, "episodes": 20}},
     "wide": {profile: {} for profile in COMMON},
 }

@@ -1,9 +1,10 @@
 """MAML's 2-D navigation by the protocol of its authors: a result with a known answer (Finn et al. 2017, figure 4).
 
-``PUBLISHED`` holds the authors' released numbers over their forty test goals. ``run_navigation`` trains and evaluates the same
-methods here. The protocol follows their code: two hidden layers of 100, initial standard deviation 1 in units where 1 is
-a full move, α = 0.5 for the first step and 0.25 after it, 40 trajectories per goal and step at test. The outer step differs: they
-used a trust region, here it is a clipped objective with Adam (``benchmarks/navigation_outer_steps.py`` compares them).
+``PUBLISHED`` holds the authors' released numbers over their forty test goals. ``run_navigation`` trains and evaluates
+the same methods here. The protocol follows their code: two hidden layers of 100, initial standard deviation 1 in units
+where 1 is a full move, α = 0.5 for the first step and 0.25 after it, 40 trajectories per goal and step at test. The
+outer step differs: they used a trust region, here it is a clipped objective with Adam
+(``benchmarks/navigation_outer_steps.py`` compares them).
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ def adaptation_curve(
     num_steps: int = 4,
     device: torch.device | str = "cpu",
 ) -> np.ndarray:
-    """Returns (goals, num_steps + 1) by adaptation step; the step size is halved after the first step, as the authors do."""
+    """Returns (goals, num_steps + 1) by adaptation step; the first step size is halved afterwards, as the authors do."""
     return adaptation_returns(
-        functions, policy(), params, problem(goals, num_envs), MetaSettings(advantages=ADVANTAGES), surrogate, num_steps,
-        seed, device, inner_lrs=[inner_lr] + [inner_lr / 2] * (num_steps - 1),
+        functions, policy(), params, problem(goals, num_envs), MetaSettings(advantages=ADVANTAGES), surrogate,
+        num_steps, seed, device, inner_lrs=[inner_lr] + [inner_lr / 2] * (num_steps - 1),
     )[0]  # fmt: skip
 
 

@@ -1,8 +1,9 @@
 """Returns, values and advantages of a batch of episodes.
 
-Shapes: every tensor is (..., E, T): any leading axes (tasks), episodes, time steps. ``mask`` is 1 while the step belongs to
-the episode. ``terminated`` marks the step that reached a terminal state; an episode whose mask ends (or whose time runs
-out) without it was *truncated*, and its last step is bootstrapped with the value of the state that followed.
+Shapes: every tensor is (..., E, T): any leading axes (tasks), episodes, time steps. ``mask`` is 1 while the step
+belongs to the episode. ``terminated`` marks the step that reached a terminal state; an episode whose mask ends (or
+whose time runs out) without it was *truncated*, and its last step is bootstrapped with the value of the state that
+followed.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ def normalize(advantages: Tensor, mask: Tensor, eps: float = 1e-8) -> Tensor:
 class LinearValue:
     """Ridge regression of returns on features, one per task: the linear baseline of Duan et al. 2016 (rllab).
 
-    Fitting needs the returns, and the returns of truncated episodes need the values: the two are iterated ``rounds`` times,
-    starting from zero values. With γ well below 1 this settles at once.
+    Fitting needs the returns, and the returns of truncated episodes need the values: the two are iterated ``rounds``
+    times, starting from zero values. With γ well below 1 this settles at once.
 
     Args:
         ridge: regularisation added to the diagonal, relative to the number of steps.

@@ -1,7 +1,8 @@
-"""What MAML is compared with: random policy, random initialisation, multi-task pretraining, and an oracle told its task.
+"""What MAML is compared with: random policy, random initialisation, multi-task pretraining, and an oracle told its
+task.
 
-The learning baselines are policy-gradient learners (clipped objective) over the same policies and environments; only what they
-see and over which tasks they average differs. Random initialisation needs no training: it is ``policy.init``.
+The learning baselines are policy-gradient learners (clipped objective) over the same policies and environments; only
+what they see and over which tasks they average differs. Random initialisation needs no training: it is ``policy.init``.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def train_multi_task(
 ) -> TrainingResult:
     """Train one policy on the average of all tasks (PPO's clipped objective, Schulman et al. 2017).
 
-    With problems that tell the policy its task this is the oracle; with problems that do not, it is multi-task pretraining.
+    With problems that tell the policy its task this is the oracle; with problems that do not, it is multi-task
+    pretraining.
 
     Args:
         make_problem: seed → a problem with a fresh batch of training tasks.

@@ -1,4 +1,5 @@
-"""Game levels as a batched problem: a ``TaskBatch`` on the level engine, with observations that the crop policy reads."""
+"""Game levels as a batched problem: a ``TaskBatch`` on the level engine, with observations that the crop policy
+reads."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ class LevelProblem:
         crop: side of the egocentric crop.
         tell_task: add the task's reward weights to the observation as ``task`` (for the oracle only).
 
-    Observations: ``crop`` uint8 (M, E, c, c), or ``padded`` uint8 (M, E, H+c-1, W+c-1) for wide, and ``task`` float32 (M, E, P).
+    Observations: ``crop`` uint8 (M, E, c, c), or ``padded`` uint8 (M, E, H+c-1, W+c-1) for wide, and ``task`` float32
+    (M, E, P).
     """
 
     def __init__(self, tasks: TaskBatch, num_envs: int, crop: int = 5, tell_task: bool = False):

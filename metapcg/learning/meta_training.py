@@ -102,8 +102,9 @@ class Diverged(RuntimeError):
 class Recorder:
     """Collects fresh episodes for a student's functions, and can replay them for a second look at the same data.
 
-    ``recorder(params)`` collects, adds advantages and remembers. ``recorder.replay()`` is a ``collect`` that hands out the
-    remembered batches in order; a clipped or trust-region step evaluates the meta-loss several times on the same episodes.
+    ``recorder(params)`` collects, adds advantages and remembers. ``recorder.replay()`` is a ``collect`` that hands out
+    the remembered batches in order; a clipped or trust-region step evaluates the meta-loss several times on the same
+    episodes.
     """
 
     def __init__(self, problem: Problem, policy: Any, streams: Streams, advantages: AdvantageSettings, device="cpu"):
@@ -168,8 +169,8 @@ def meta_train(
         state_every: in iterations.
 
     Returns:
-        Final parameters and the history: iteration, return before and after adaptation (mean over tasks), loss, environment
-        steps so far, seconds so far.
+        Final parameters and the history: iteration, return before and after adaptation (mean over tasks), loss,
+        environment steps so far, seconds so far.
 
     Raises:
         Diverged: the meta-loss or a parameter is no longer finite.
@@ -240,8 +241,8 @@ def meta_train(
 
 
 def _score_function(log_probs: Tensor, advantages: Tensor, mask: Tensor) -> Tensor:
-    # Outer loss of the Adam variant. Its value is Σ A, its gradient the policy gradient: the batch was collected by the very
-    # parameters it is evaluated at, so no importance weight is needed.
+    # Outer loss of the Adam variant. Its value is Σ A, its gradient the policy gradient: the batch was collected by
+    # the very parameters it is evaluated at, so no importance weight is needed.
     return (torch.exp(log_probs - log_probs.detach()) * advantages * mask).sum(-1)
 
 
@@ -260,8 +261,8 @@ def _trust_region(total, leaves: Params, recorder: Recorder, policy: Any, settin
         mask = batch["mask"][:, :, ::4]
         return (old.kl(dist) * mask).sum((-1, -2)) / mask.sum((-1, -2)).clamp(min=1.0)
 
-    # The Fisher matrix only preconditions the step, so the derivative of the adaptation is left out of it (first order);
-    # the line search then checks the true KL of the adapted policies.
+    # The Fisher matrix only preconditions the step, so the derivative of the adaptation is left out of it (first
+    # order); the line search then checks the true KL of the adapted policies.
     return trust_region_step(
         leaves,
         lambda p: total(p, recorder.replay(), outer),
@@ -284,8 +285,8 @@ def adaptation_returns(
 ) -> tuple[np.ndarray, Params]:
     """Adapt to each task of a problem and record the return after every inner step.
 
-    The episodes that drive step k+1 are played with the parameters of step k and have not been used before, so their mean
-    return is an unbiased estimate of the policy's value after k steps.
+    The episodes that drive step k+1 are played with the parameters of step k and have not been used before, so their
+    mean return is an unbiased estimate of the policy's value after k steps.
 
     Args:
         functions: has ``adapt``.

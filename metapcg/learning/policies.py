@@ -1,7 +1,7 @@
 """Policies as pure functions of a parameter dict: ``policy.distribution(params, obs)``.
 
-A policy object holds sizes only. Parameters are a ``dict[str, Tensor]``; with a leading axis M on every tensor, they are
-the own parameters of M tasks, and observations then carry the same leading axis. One code path serves both, so a
+A policy object holds sizes only. Parameters are a ``dict[str, Tensor]``; with a leading axis M on every tensor, they
+are the own parameters of M tasks, and observations then carry the same leading axis. One code path serves both, so a
 batch of adapted policies costs one batched matrix product per layer (``torch.baddbmm``) instead of a loop over tasks.
 """
 
@@ -63,10 +63,10 @@ def _uniform(shape: tuple[int, ...], fan_in: int, gain: float, generator: torch.
 class CropPolicy:
     """One network for all games and representations: an egocentric crop of tiles in, action logits out.
 
-    ``narrow`` and ``turtle`` evaluate the network at the agent's cell. ``wide`` evaluates the *same weights* at every cell,
-    which is a convolution over the level. The input is the crop as one-hot codes over the union of all games' tiles (plus
-    "outside"); the output is one vocabulary (do nothing, four moves, one write per tile of the union), of which a game and
-    representation use the legal part, in gym-pcgrl's own order.
+    ``narrow`` and ``turtle`` evaluate the network at the agent's cell. ``wide`` evaluates the *same weights* at every
+    cell, which is a convolution over the level. The input is the crop as one-hot codes over the union of all games'
+    tiles (plus "outside"); the output is one vocabulary (do nothing, four moves, one write per tile of the union), of
+    which a game and representation use the legal part, in gym-pcgrl's own order.
 
     Args:
         game: name of the game.
@@ -76,7 +76,8 @@ class CropPolicy:
         task_features: number of extra inputs that tell the policy its task (0: it is told nothing). They are read from
             ``obs["task"]``; only the oracle baseline uses them.
 
-    Observations: ``obs["crop"]`` uint8 (..., c, c) for narrow and turtle, ``obs["padded"]`` uint8 (..., H+c-1, W+c-1) for wide.
+    Observations: ``obs["crop"]`` uint8 (..., c, c) for narrow and turtle, ``obs["padded"]`` uint8 (..., H+c-1, W+c-1)
+    for wide.
     """
 
     def __init__(self, game: str, representation: str, crop: int = 5, hidden=(64, 64), task_features: int = 0):

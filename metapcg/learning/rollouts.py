@@ -1,7 +1,8 @@
 """Collect batches of episodes: M tasks × E episodes × T steps in one time loop.
 
 A *problem* is anything with the batched protocol of ``metapcg.tasks``: ``num_tasks``, ``num_envs``, ``horizon``,
-``reset(seed)`` and ``step(actions)``, which return observations as an array or a dict of arrays with leading axes (M, E).
+``reset(seed)`` and ``step(actions)``, which return observations as an array or a dict of arrays with leading axes (M,
+E).
 
 A *batch* is a dict of tensors:
 
@@ -199,8 +200,8 @@ def add_advantages(
         batch: from ``collect``.
         gamma, lam: discount and GAE's λ.
         features: (obs, time) → features of the linear value function.
-        bootstrap: False when the horizon is part of the task and the end is final; True when it merely cuts the episode.
-        normalized: give each task's advantages zero mean and unit standard deviation.
+        bootstrap: False when the horizon is part of the task and the end is final; True when it merely cuts the
+        episode. normalized: give each task's advantages zero mean and unit standard deviation.
     """
     mask = batch["mask"]
     horizon = mask.shape[-1]

@@ -82,7 +82,7 @@ def test_meta_gradient_through_dice_equals_a_finite_difference(maml, surrogates,
 
     def objective(point):
         (gradient,) = torch.autograd.grad(expected_return(point, mdp), point, create_graph=True)
-        return float(expected_return(point + 0.5 * gradient, mdp))
+        return float(expected_return(point + 0.5 * gradient, mdp).detach())
 
     value = maml.expected_meta_objective(theta, mdp, surrogates["dice"], 0.5, False)
     (got,) = torch.autograd.grad(value, theta)
@@ -117,7 +117,7 @@ def test_errors_of_the_meta_gradient_match_the_known_table(maml, surrogates):
 
 @pytest.fixture(scope="module")
 def recorded(maml):
-    """A small policy in float64, four batches of episodes of three tasks, and a loss whose derivatives are all its own."""
+    """A small float64 policy, four batches of episodes of three tasks, and a loss whose derivatives are all its own."""
     tasks, steps = 3, 4
     policy = CropPolicy("binary", "narrow", crop=3, hidden=(6,))
     streams = Streams(1)
