@@ -3,8 +3,8 @@
     python benchmarks/navigation_outer_steps.py [--iterations 40] [--seed 0]
 
 Every variant gets the same goals, network, inner step and number of episodes. Printed: the mean return over forty
-*training* goals (drawn with a seed of their own; the authors' test goals are left alone) by adaptation step, the policy's
-standard deviation, and the seconds of training. Needs the worked notebooks' sources in ``notebooks/``.
+*training* goals (drawn with a seed of their own; the authors' test goals are left alone) by adaptation step, the
+policy's standard deviation, and the seconds of training. Needs the worked notebooks' sources in ``notebooks/``.
 """
 
 import argparse

@@ -99,7 +99,7 @@ def adaptation_curve(
     num_steps: int = 4,
     device: torch.device | str = "cpu",
 ) -> np.ndarray:
-    """Returns (goals, num_steps + 1) by adaptation step; the first step size is halved afterwards, as the authors do."""
+    """Returns (goals, num_steps + 1) by adaptation step; the step size is halved after the first, as the authors do."""
     return adaptation_returns(
         functions, policy(), params, problem(goals, num_envs), MetaSettings(advantages=ADVANTAGES), surrogate,
         num_steps, seed, device, inner_lrs=[inner_lr] + [inner_lr / 2] * (num_steps - 1),

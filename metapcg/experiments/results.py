@@ -81,7 +81,8 @@ class Setting:
         """(units, K + 1) per seed; None when the split was left out.
 
         A unit is what was drawn independently: a task, or a pair of opposite directions w and -w and then its mean.
-        In a pair, one task's gain is the other's loss for whoever does not adapt: an interval must not take them for two.
+        In a pair, one task's gain is the other's loss for whoever does not adapt: an interval must not take them for
+        two.
         """
         if any(split not in run.splits for run in self.runs):
             return None
