@@ -59,7 +59,7 @@ class NavigationBudget:
 
 BUDGETS = {
     "smoke": NavigationBudget(2, 2, tasks=4, episodes=4, test_episodes=4),
-    "quick": NavigationBudget(30, 30, tasks=20, episodes=10),
+    "quick": NavigationBudget(25, 15, tasks=20, episodes=10, test_episodes=20),
     "full": NavigationBudget(200, 100),
 }
 
