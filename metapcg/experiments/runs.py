@@ -466,7 +466,15 @@ def execute_run(
         }
         write_results(folder, identity, trained.params, trained.history, outcome, timing)
         (folder / "state.pt").unlink(missing_ok=True)
+        _remove_leftovers(folder)
     return load_run(folder)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of executions that were killed while they wrote."""
+    for path in folder.glob(".*.tmp"):
+        if time.time() - path.stat().st_mtime > 60:  # a younger one may belong to another process on the same run
+            path.unlink(missing_ok=True)
 
 
 def write_results(

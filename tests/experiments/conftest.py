@@ -34,7 +34,7 @@ def functions() -> NotebookFunctions:
 def tiny(algorithm: str = "maml", **overrides) -> RunSettings:
     """Settings of a run that takes a fraction of a second."""
     values = {
-        "tasks": 2, "episodes": 2, "horizon": 6, "hidden": (8,), "crop": 3, "eval_tasks": 3, "eval_episodes": 2,
+        "tasks": 2, "episodes": 2, "horizon": 6, "hidden": (8,), "crop": 3, "eval_tasks": 4, "eval_episodes": 2,
         "eval_steps": 1, "splits": ("train", "interpolation"), "inner_lr_grid": (1.0, 5.0),
     }  # fmt: skip
     if get_algorithm(algorithm).train:

@@ -146,7 +146,7 @@ def test_the_gallery_starts_before_and_after_from_the_same_levels(complete):
     levels = load_run(complete).levels
     for split in ("train", "interpolation"):
         start, before, after = (levels[f"{split}/{name}"] for name in ("start", "before", "after"))
-        assert start.shape == before.shape == after.shape == (3, 14, 14)
+        assert start.shape == before.shape == after.shape == (4, 14, 14)
         # Six narrow edits change at most six cells of a level.
         assert 0 < (start != before).sum((1, 2)).max() <= 6
         assert (start != after).sum((1, 2)).max() <= 6
