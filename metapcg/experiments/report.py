@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metapcg.tasks.splits import HELD_OUT_GAME, HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS
+from metapcg.tasks.splits import EXTRAPOLATION, HELD_OUT_GAME, HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS
 
 from . import figures
 from .documents import Block, Bullets, Fold, Heading, Paragraph, Picture, Table, to_html, to_markdown
@@ -282,9 +282,10 @@ def _group_section(
         blocks.append(Heading(3, f"All splits: {group.title}"))
         blocks += picture(
             "share",
-            "Return after the last step as a share of the oracle's lead over random. Falling bars from left to right "
-            "are the price "
-            "of leaving the training distribution.",
+            "Return after the last step as a share of the oracle's lead over random. On extrapolation and on the "
+            "held-out "
+            "representation the oracle, too, is outside its training, so 100 % is no ceiling there: read the raw "
+            "returns.",
         )
         blocks.append(_split_table(main, "return"))
         blocks.append(_split_table(main, "share"))
@@ -376,6 +377,10 @@ _SPLIT_WORDS = {HELD_OUT_REPRESENTATION: "held-out representation", HELD_OUT_GAM
 
 def _split_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     notes: dict[str, str] = {}
+    if any(row["split"] == EXTRAPOLATION and row["share"] != "" for row in rows):
+        notes[EXTRAPOLATION] = (
+            "extrapolation: the oracle was not trained on these tasks either, so 100 % is no ceiling."
+        )
     for row in rows:
         split = _SPLIT_WORDS.get(row["split"], row["split"])
         if row["method"] == "oracle" and row["return"] == "":
@@ -421,9 +426,23 @@ def _navigation(folder: Path) -> list[Block]:
             "still −40; the "
             "authors' MAML reaches −3.3 after two adaptation steps."
         ),
-        plain_table(rows),
+        _navigation_table(rows),
         *_pictures(folder, "navigation"),
     ]
+
+
+def _navigation_table(rows: Sequence[Mapping[str, str]]) -> Table:
+    """One row per method and one per published result, one column per adaptation step."""
+    if not {"method", "step", "return", "interval", "published"} <= set(rows[0]):
+        return plain_table(rows)
+    steps = sorted({int(row["step"]) for row in rows})
+    body = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        found = {int(row["step"]): row for row in rows if row["method"] == method}
+        ours = [f"{number(found[k]['return'])} ± {number(found[k]['interval'])}" if k in found else "" for k in steps]
+        theirs = [number(found[k]["published"]) if k in found and found[k]["published"] else "" for k in steps]
+        body += [[method, *ours], [f"{method}, published", *theirs]]
+    return Table(["method", *(f"step {k}" for k in steps)], body, "Return, with 95 % intervals over the goals.")
 
 
 def _enumeration(folder: Path) -> list[Block]:
@@ -479,8 +498,14 @@ def _pictures(folder: Path, part: str) -> list[Block]:
     return [Picture(path, _words(path.stem)) for path in found if not path.stem.startswith("report-")]
 
 
+_CAPTIONS = {
+    "maml_navigation": "Return by adaptation step here and as published, and MAML's training.",
+    "maml_meta_gradient_error": "Error of the meta-gradient by inner step size.",
+}
+
+
 def _words(stem: str) -> str:
-    return stem.replace("_", " ").replace("-", " ") + " (from the notebook)"
+    return _CAPTIONS.get(stem, stem.replace("_", " ").replace("-", " ")) + " (From the notebook.)"
 
 
 _SHOWN_ABOVE = ("report-",)

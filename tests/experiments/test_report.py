@@ -20,7 +20,9 @@ def reports(tmp_path_factory, made_up_results):
     folder = tmp_path_factory.mktemp("reports")
     shutil.copytree(made_up_results, folder / "runs" / "quick")
     (folder / "tables").mkdir()
-    (folder / "tables" / "navigation.csv").write_text("method,step 0,step 1\nMAML,-40.1,-3.25\noracle,-2.3,\n")
+    (folder / "tables" / "navigation.csv").write_text(
+        "method,step,return,interval,published\nMAML,0,-40.1,4,-40.41\nMAML,2,-3.25,0.5,-3.33\noracle,0,-2.3,0.1,\n"
+    )
     (folder / "tables" / "meta_gradient_error.csv").write_text("alpha,FOMAML,DiCE\n0.1,0.018,0.0000001\n")
     record = {
         "notebooks": [
@@ -82,7 +84,7 @@ def test_the_page_says_what_ran_what_it_gave_and_what_is_missing(reports):
     assert "random init on train, interpolation, extrapolation, held-out-representation, held-out-game" in text
     assert "no share, because the oracle is left out" in text
     assert "Notebook 1_maml failed in cell adapt: ValueError: <no>" in text
-    assert "−3.25" in text and "0.018" in text, "the notebooks' tables are shown"
+    assert "−3.25 ± 0.50" in text and "−3.33" in text and "0.018" in text, "the notebooks' tables are shown"
     assert "torch" in text and "direction-binary-narrow-maml-s0-" in text
 
 
