@@ -269,7 +269,7 @@ class Progress:
     def beat(self) -> None:
         """Time has passed."""
         if self._bar is not None:
-            self._bar.set_postfix_str(f", {self._left()}" if self._ended else "", refresh=True)
+            self._bar.set_postfix_str(self._left() if self._ended else "", refresh=True)
         elif time.monotonic() - self._last >= HEARTBEAT:
             self.say(f"[{self._ended}/{self._number}] still running ({self._times()})")
 

@@ -91,6 +91,20 @@ def test_runs_end_and_progress_estimates_the_time_left(planned, notebooks):
     assert lines[2].startswith("[3/3]") and "left" not in lines[2]
 
 
+def test_on_a_terminal_one_line_is_rewritten(planned):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    progress = execution.Progress(planned, Terminal())
+    progress.ended(execution.RunOutcome("run-0", planned[0].folder, "done", 2.0))
+    progress.ended(execution.RunOutcome("run-1", planned[1].folder, "failed", 2.0, "no space"))
+    progress.close()
+    text = progress._stream.getvalue()
+    assert re.search(r"1/3 runs \|.*\| +\d+ %, \d\d:\d\d gone, about \d\d:\d\d left", text)
+    assert "run-1: FAILED: no space" in text and "2/3 runs" in text
+
+
 def test_a_failing_run_is_one_line_and_the_others_go_on(planned, notebooks):
     planned[0].folder.mkdir()
     (planned[0].folder / "cat.jpg").write_bytes(b"cat")
@@ -215,7 +229,7 @@ def same_bytes(first, second):
         assert path.read_bytes() == (second / "tables" / path.name).read_bytes(), path.name
 
 
-def wait_for(condition, seconds=90):
+def wait_for(condition, seconds=300):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "waited in vain"
@@ -232,7 +246,7 @@ def test_two_workers_killed_in_the_middle_leave_the_bytes_of_one(undisturbed, co
     assert len(folders(output)) < 4, "killed too late to show anything"
     wait_for(lambda: not any(worker.is_running() for worker in workers))  # workers end with their parent
     process = command(output, "--workers", "2")
-    text, _ = process.communicate(timeout=120)
+    text, _ = process.communicate(timeout=300)
     assert process.returncode == 0, text
     same_bytes(undisturbed, output)
 
