@@ -268,6 +268,9 @@ set_up() {
     : >"$log" || die "cannot write $log"
     run_pip "installing requirements.txt (the first time takes some minutes; log: $log)" install -r requirements.txt
     run_pip "installing the package" install --no-deps -e .
+    say "compiling the level engine (once, about half a minute)"
+    "$py" -c 'from metapcg.envs.engine import compile_kernels; compile_kernels()' >>"$log" 2>&1 ||
+        die "the level engine could not be compiled; log: $log"
     wanted_stamp >"$stamp.tmp" || die "set-up ended, but the environment lacks packages; log: $log"
     mv "$stamp.tmp" "$stamp"
     say "set-up done"

@@ -41,7 +41,7 @@ from metapcg.envs.representations import (
     turtle_tile,
     wide_cell,
 )
-from metapcg.games import MAX_SIDE, Game, evaluate, get_game, goal_reached, reward
+from metapcg.games import GAMES, MAX_SIDE, Game, evaluate, get_game, goal_reached, reward
 from metapcg.games.tiles import OUTSIDE
 
 QUIRKS = "gym-pcgrl"
@@ -585,3 +585,15 @@ def _seed_key(seed):
     if not isinstance(seed, np.random.SeedSequence):
         seed = np.random.SeedSequence(_whole_number("seed", seed, 0))
     return seed.generate_state(2, np.uint64)
+
+
+def compile_kernels() -> None:
+    """Compile every kernel that an engine uses and leave it in numba's cache; about half a minute the first time.
+
+    Set-up calls it, so that the first notebook does not seem to hang.
+    """
+    for game in GAMES:
+        for representation in REPRESENTATIONS:
+            engine = LevelEngine(game, representation, num_envs=2)
+            engine.reset(0)
+            engine.step(np.zeros((1, 2), dtype=np.int64))
