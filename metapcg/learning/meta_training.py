@@ -173,7 +173,7 @@ def meta_train(
         environment steps so far, seconds so far.
 
     Raises:
-        Diverged: the meta-loss or a parameter is no longer finite.
+        Diverged: the meta-loss or a parameter, also an adapted one, is no longer finite.
     """
     root = np.random.SeedSequence(seed)
     task_seeds, run_seed = root.spawn(2)
@@ -202,23 +202,26 @@ def meta_train(
             )
 
         info: dict[str, float] = {}
-        if settings.outer == "trust-region":
-            leaves, info = _trust_region(total, leaves, recorder, policy, settings)
-            loss_value = info["loss_before"]
-        else:
-            outer = (
-                clipped_loss(policy, settings.clip, settings.entropy_weight)
-                if settings.outer == "clipped"
-                else surrogate_loss(policy, _score_function, settings.entropy_weight)
-            )
-            for epoch in range(settings.outer_epochs if settings.outer == "clipped" else 1):
-                loss = total(leaves, recorder if epoch == 0 else recorder.replay(), outer)
-                adam.zero_grad()
-                loss.backward()
-                torch.nn.utils.clip_grad_norm_(list(leaves.values()), settings.max_gradient_norm)
-                adam.step()
-                if epoch == 0:
-                    loss_value = float(loss.detach())
+        try:
+            if settings.outer == "trust-region":
+                leaves, info = _trust_region(total, leaves, recorder, policy, settings)
+                loss_value = info["loss_before"]
+            else:
+                outer = (
+                    clipped_loss(policy, settings.clip, settings.entropy_weight)
+                    if settings.outer == "clipped"
+                    else surrogate_loss(policy, _score_function, settings.entropy_weight)
+                )
+                for epoch in range(settings.outer_epochs if settings.outer == "clipped" else 1):
+                    loss = total(leaves, recorder if epoch == 0 else recorder.replay(), outer)
+                    adam.zero_grad()
+                    loss.backward()
+                    torch.nn.utils.clip_grad_norm_(list(leaves.values()), settings.max_gradient_norm)
+                    adam.step()
+                    if epoch == 0:
+                        loss_value = float(loss.detach())
+        except FloatingPointError as error:
+            raise Diverged(f"meta-training diverged at iteration {iteration}: {error}", good) from error
         env_steps += recorder.steps
         row = {
             "iteration": iteration,

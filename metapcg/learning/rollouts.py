@@ -95,7 +95,8 @@ def _torch_generator(sequence: np.random.SeedSequence, device: torch.device | st
     return torch.Generator(device=device).manual_seed(int(low) | int(high) << 32)
 
 
-def _as_dict(obs: Any) -> dict[str, np.ndarray]:
+def as_dict(obs: Any) -> dict[str, np.ndarray]:
+    """Observations as a dict; a bare array is the ``state``."""
     return dict(obs) if isinstance(obs, dict) else {"state": np.asarray(obs)}
 
 
@@ -119,12 +120,18 @@ def collect(
 
     Returns:
         A batch as described in the module docstring (without advantages).
+
+    Raises:
+        FloatingPointError: a parameter is not finite, so there is no policy to play with.
     """
     params = detach(params)
-    obs = _as_dict(problem.reset(streams.environment_seed()))
+    broken = [name for name, value in params.items() if not bool(torch.isfinite(value).all())]
+    if broken:
+        raise FloatingPointError(f"the policy's parameters are not finite: {', '.join(broken)}")
+    obs = as_dict(problem.reset(streams.environment_seed()))
     m, e, horizon = problem.num_tasks, problem.num_envs, problem.horizon
-    stored = {k: torch.zeros((m, e, horizon, *v.shape[2:]), dtype=_dtype(v)) for k, v in obs.items()}
-    final = {k: torch.zeros((m, e, *v.shape[2:]), dtype=_dtype(v)) for k, v in obs.items()}
+    stored = {k: torch.zeros((m, e, horizon, *v.shape[2:]), dtype=tensor_dtype(v)) for k, v in obs.items()}
+    final = {k: torch.zeros((m, e, *v.shape[2:]), dtype=tensor_dtype(v)) for k, v in obs.items()}
     rewards, mask, terminated = (torch.zeros((m, e, horizon)) for _ in range(3))
     actions: list[Tensor] = []
     log_probs: list[Tensor] = []
@@ -132,7 +139,7 @@ def collect(
     steps = 0
     with torch.no_grad():
         for t in range(horizon):
-            now = {k: torch.as_tensor(v).to(_dtype(v)) for k, v in obs.items()}
+            now = {k: torch.as_tensor(v).to(tensor_dtype(v)) for k, v in obs.items()}
             for k, v in now.items():
                 stored[k][:, :, t] = v
             dist = policy.distribution(params, {k: v.to(device) for k, v in now.items()})
@@ -141,7 +148,7 @@ def collect(
             log_probs.append(dist.log_prob(action))
             mask[:, :, t] = torch.from_numpy(active)
             obs, reward, ended, cut = problem.step(action.cpu().numpy())
-            obs = _as_dict(obs)
+            obs = as_dict(obs)
             rewards[:, :, t] = torch.as_tensor(reward, dtype=torch.float32) * mask[:, :, t]
             terminated[:, :, t] = torch.from_numpy(ended & active)
             steps = t + 1
@@ -151,7 +158,7 @@ def collect(
             if finished.any():
                 where = torch.from_numpy(finished)
                 for k, v in obs.items():
-                    final[k][where] = torch.as_tensor(v).to(_dtype(v))[where]
+                    final[k][where] = torch.as_tensor(v).to(tensor_dtype(v))[where]
             active = active & ~finished
             if not active.any():
                 break
@@ -167,7 +174,8 @@ def collect(
     return batch
 
 
-def _dtype(array: np.ndarray) -> torch.dtype:
+def tensor_dtype(array: np.ndarray) -> torch.dtype:
+    """What an observation is stored as: tile codes stay uint8, everything else becomes float32."""
     return torch.uint8 if array.dtype == np.uint8 else torch.float32
 
 
