@@ -131,6 +131,7 @@ SET_UP = [
     "system 3.11 -m venv --clear .venv",
     "env -m pip --no-input install -r requirements.txt --progress-bar off",
     "env -m pip --no-input install --no-deps -e . --progress-bar off",
+    "env -c from metapcg.envs.engine import compile_kernels; compile_kernels()",
 ]
 
 
