@@ -58,6 +58,7 @@ class MetaSettings:
         outer: ``adam`` (one Adam step per meta-batch), ``clipped`` (several Adam steps on a clipped objective) or
             ``trust-region``.
         outer_lr: β, Adam's step size.
+        outer_decay: lower β linearly to zero over the iterations (Adam variants).
         outer_epochs: steps per meta-batch for ``clipped``.
         clip: PPO's ε for ``clipped``.
         max_kl: radius in nats for ``trust-region``.
@@ -74,6 +75,7 @@ class MetaSettings:
     first_order: bool = False
     outer: str = "adam"
     outer_lr: float = 3e-3
+    outer_decay: bool = False
     outer_epochs: int = 1
     clip: float = 0.2
     max_kl: float = 0.01
@@ -202,6 +204,8 @@ def meta_train(
             )
 
         info: dict[str, float] = {}
+        if settings.outer_decay:
+            adam.param_groups[0]["lr"] = settings.outer_lr * (1 - iteration / settings.iterations)
         try:
             if settings.outer == "trust-region":
                 leaves, info = _trust_region(total, leaves, recorder, policy, settings)
