@@ -853,11 +853,15 @@ plt.show()
 
 # %% [markdown] id="navigation-reading"
 # Left, every curve is labelled by adaptation step: step 0 is *before* adaptation, and there MAML is no better than standing still, because one policy cannot go to all goals at once. Its first step makes
-# most of the way; the second, with half the step size, comes close to the goal. Pretraining on all goals starts from the same place (stay near the middle, the best compromise) and then needs many
-# more steps; a random initialisation is further behind. That is the point of MAML: **equally good before, far better after**. Right, while it trains, the curve before adaptation stays where it is and
-# only the one after adaptation rises. If both rose together, the tasks could be solved without adapting and would teach us nothing.
+# most of the way, the second comes closer still. A random initialisation is far behind. That is the point of MAML: **no better before, far better after**. Right, while it trains, the curve before adaptation
+# stays at the level of standing still and only the one after adaptation rises. If both rose together, the tasks could be solved without adapting and would teach us nothing.
 #
-# Compare with the dotted, published curves: under `full`, MAML after two steps is at about their level; under `quick` it is still short of it.
+# Two things are less clear-cut than the slogan.
+#
+# * **Pretraining** also stays near the middle, the best compromise, and steps from there. The published curve uses MAML's step size; here pretraining gets the best one of a grid, chosen on training goals, and after long
+#   training (`full`) it is as good as MAML after two steps. A baseline that is tuned with less care than the method proves little.
+# * **What keeps MAML from the published return** is the noise of its own actions. It has to shrink, but the inner gradient contains $(a-\mu)/\sigma^2$: every decrease of $\sigma$ makes the same $\alpha$ a larger step, and the
+#   network has to follow. So it shrinks slowly, and `quick` stops early.
 
 # %% [markdown] id="levels"
 # ## 8 · Game levels
