@@ -7,7 +7,7 @@ and step counts, the state of every random stream, and the bookkeeping. Random n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class TrainingState:
         history: metrics, one row per iteration.
         env_steps: environment steps so far.
         seconds: time spent so far.
+        extra: what else a loop carries (a replay, target networks): containers of tensors and plain values.
     """
 
     iteration: int
@@ -40,6 +41,7 @@ class TrainingState:
     history: list[dict[str, float]]
     env_steps: int
     seconds: float
+    extra: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -51,6 +53,7 @@ class TrainingState:
         history: list[dict[str, float]],
         env_steps: int,
         seconds: float,
+        extra: dict[str, Any] | None = None,
     ) -> TrainingState:
         """Take the state of a running loop; nothing in it changes when the loop goes on."""
         return cls(
@@ -62,6 +65,7 @@ class TrainingState:
             history=[dict(row) for row in history],
             env_steps=env_steps,
             seconds=seconds,
+            extra=extra or {},
         )
 
     def apply(
@@ -89,12 +93,12 @@ class TrainingState:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, numbers and tensors, for ``torch.save``."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> TrainingState:
         """The inverse of ``to_dict``; ValueError when entries are missing or unknown."""
-        names = {field.name for field in fields(cls)}
+        names = {entry.name for entry in fields(cls)}
         if not isinstance(values, dict) or set(values) != names:
             raise ValueError("not a training state of this version")
         return cls(**values)
