@@ -48,7 +48,7 @@ def run_experiments(options: argparse.Namespace, matrix: Matrix, profile: str, o
     device = check_device(options.device or os.environ.get("HW11_DEVICE") or "cpu")
     notebooks = resolve_notebooks()
     planned, refused = plan(matrix, profile, options.only, output, NotebookFunctions(notebooks))
-    left = [item for item in planned if not (item.folder / "done.json").is_file()]
+    left = [item for item in planned if state_of(item)[0] != "complete"]  # a damaged one fails, and says why
     workers = options.workers or min(_cores(), max(len(left), 1))
     where = f"dask at {options.dask}" if options.dask else f"{workers} worker{'s' if workers > 1 else ''}"
     complete = len(planned) - len(left)

@@ -270,6 +270,8 @@ def _run_notebook(
         error = _one_line(f"its kernel cannot be started: {problem}")
     except (ValueError, nbformat.ValidationError, AttributeError) as problem:
         error = _one_line(f"is not a notebook: {problem}")
+    except FileNotFoundError:
+        error = "the notebook was deleted or moved while others ran"
 
     if notebook is not None:
         target = failed if error else good

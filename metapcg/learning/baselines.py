@@ -97,7 +97,7 @@ def train_multi_task(
     for iteration in range(first, iterations):
         problem = make_problem(task_seeds.spawn(1)[0])
         batch = advantages(collect(problem, policy, leaves, streams, device))
-        good = detach(leaves)
+        good = {k: v.detach().clone() for k, v in leaves.items()}  # Adam writes in place
         for _ in range(epochs):
             loss = loss_fn(leaves, batch).mean()
             adam.zero_grad()

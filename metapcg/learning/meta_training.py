@@ -62,7 +62,7 @@ class MetaSettings:
         outer_epochs: steps per meta-batch for ``clipped``.
         clip: PPO's ε for ``clipped``.
         max_kl: radius in nats for ``trust-region``.
-        entropy_weight: entropy bonus in the outer loss.
+        entropy_weight: entropy bonus in the outer loss (Adam variants).
         max_gradient_norm: the outer gradient is scaled down to this norm (Adam variants).
         advantages: how advantages are computed.
     """
@@ -89,6 +89,8 @@ class MetaSettings:
         for name in ("iterations", "tasks", "episodes", "outer_epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
+        if self.outer == "trust-region" and self.entropy_weight:
+            raise ValueError("entropy_weight: the trust-region step has no entropy bonus; set it to 0")
         if self.inner_steps < 0:
             raise ValueError(f"inner_steps: must be at least 0, got {self.inner_steps}")
 
@@ -194,7 +196,7 @@ def meta_train(
     for iteration in range(first, settings.iterations):
         problem = make_problem(task_seeds.spawn(1)[0])
         recorder = Recorder(problem, policy, streams, settings.advantages, device)
-        good = detach(leaves)
+        good = {k: v.detach().clone() for k, v in leaves.items()}  # Adam writes in place
 
         def total(
             params: Params, collect_fn, outer: Loss, first_order=settings.first_order, m: int = problem.num_tasks

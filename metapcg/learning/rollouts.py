@@ -183,7 +183,7 @@ FeatureFunction = Callable[[Observation, Tensor], Tensor]
 
 
 def time_features(obs: Observation, time: Tensor) -> Tensor:
-    """1, t, t², t³ with time in units of the horizon: (...,) → (..., 4)."""
+    """1, t, t², t³ with time in units of the batch's longest episode: (...,) → (..., 4)."""
     return torch.stack([torch.ones_like(time), time, time**2, time**3], dim=-1)
 
 
