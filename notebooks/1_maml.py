@@ -862,7 +862,7 @@ plt.show()
 # Two things are less clear-cut than the slogan.
 #
 # * **Pretraining** also stays near the middle, the best compromise, and steps from there. The published curve uses MAML's step size; here pretraining gets the best one of a grid, chosen on training goals, and after long
-#   training (`full`) it is as good as MAML after two steps. A baseline that is tuned with less care than the method proves little.
+#   training (`full`) it is not far behind MAML after two steps and level with it after four. A baseline that is tuned with less care than the method proves little.
 # * **What keeps MAML from the published return** is the noise of its own actions. It has to shrink, but the inner gradient contains $(a-\mu)/\sigma^2$: every decrease of $\sigma$ makes the same $\alpha$ a larger step, and the
 #   network has to follow. So it shrinks slowly, and `quick` stops early.
 

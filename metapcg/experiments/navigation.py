@@ -60,7 +60,7 @@ class NavigationBudget:
 BUDGETS = {
     "smoke": NavigationBudget(2, 2, tasks=4, episodes=4, test_episodes=4),
     "quick": NavigationBudget(25, 15, tasks=20, episodes=10, test_episodes=20),
-    "full": NavigationBudget(200, 100),
+    "full": NavigationBudget(120, 100),
 }
 
 ADVANTAGES = AdvantageSettings(gamma=0.99, lam=1.0, bootstrap=False, normalized=True, features=state_features)
