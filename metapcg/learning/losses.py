@@ -52,12 +52,15 @@ def clipped_loss(policy: Any, clip: float = 0.2, entropy_weight: float = 0.0) ->
     return loss
 
 
-def ratio_loss(policy: Any) -> Loss:
+def ratio_loss(policy: Any, entropy_weight: float = 0.0) -> Loss:
     """The importance-weighted objective of a trust-region step (Schulman et al. 2015, eq. 14), per step."""
 
     def loss(params: Params, batch: Batch) -> Tensor:
-        log_probs = policy.distribution(params, batch["obs"]).log_prob(batch["actions"])
-        ratio = torch.exp(log_probs - batch["log_probs"])
-        return _per_step((ratio * batch["advantages"] * batch["mask"]).sum(-1), batch["mask"])
+        dist = policy.distribution(params, batch["obs"])
+        ratio = torch.exp(dist.log_prob(batch["actions"]) - batch["log_probs"])
+        value = _per_step((ratio * batch["advantages"] * batch["mask"]).sum(-1), batch["mask"])
+        if entropy_weight:
+            value = value + entropy_weight * _per_step((dist.entropy() * batch["mask"]).sum(-1), batch["mask"])
+        return value
 
     return loss

@@ -62,7 +62,7 @@ class MetaSettings:
         outer_epochs: steps per meta-batch for ``clipped``.
         clip: PPO's ε for ``clipped``.
         max_kl: radius in nats for ``trust-region``.
-        entropy_weight: entropy bonus in the outer loss (Adam variants).
+        entropy_weight: entropy bonus in the outer loss.
         max_gradient_norm: the outer gradient is scaled down to this norm (Adam variants).
         advantages: how advantages are computed.
     """
@@ -89,8 +89,6 @@ class MetaSettings:
         for name in ("iterations", "tasks", "episodes", "outer_epochs"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: must be at least 1, got {getattr(self, name)}")
-        if self.outer == "trust-region" and self.entropy_weight:
-            raise ValueError("entropy_weight: the trust-region step has no entropy bonus; set it to 0")
         if self.inner_steps < 0:
             raise ValueError(f"inner_steps: must be at least 0, got {self.inner_steps}")
 
@@ -256,7 +254,7 @@ def _score_function(log_probs: Tensor, advantages: Tensor, mask: Tensor) -> Tens
 
 
 def _trust_region(total, leaves: Params, recorder: Recorder, policy: Any, settings: MetaSettings):
-    outer = ratio_loss(policy)
+    outer = ratio_loss(policy, settings.entropy_weight)
     # The first evaluation collects; all later ones look at the same episodes.
     total({k: v.detach().requires_grad_(True) for k, v in leaves.items()}, recorder, outer)
     old = None
