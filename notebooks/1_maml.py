@@ -788,7 +788,7 @@ plt.show()
 # the task. Finn et al. (2017) released their numbers for forty test goals, so we can compare, step by step. The protocol is theirs: 100 steps, two hidden layers of 100, $\alpha = 0.5$ for
 # the first step and $0.25$ after it, 40 trajectories per step at test. Standing still earns $-40.1$, the best possible is $-0.5$.
 #
-# Their outer step was a trust region. Here it is a clipped objective with Adam, which gets there in fewer iterations (`benchmarks/navigation_outer_steps.py` compares the two). **The `quick` profile trains
+# Their outer step was a trust region. Here it is a clipped objective with Adam (`benchmarks/navigation_outer_steps.py` tries several). **The `quick` profile trains
 # on a small part of the episodes of `full`**, so expect it to be on the way, not at the goal.
 
 # %% id="navigation-run"

@@ -127,7 +127,7 @@ def process_pool(workers: int) -> Iterator[Executor]:
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker)
     try:
         yield pool
-    except BaseException:
+    except BaseException:  # an interrupt too must not leave workers behind; whatever it was is raised again
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
