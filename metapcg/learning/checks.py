@@ -1,17 +1,30 @@
-"""Comparison of a student's tensor with the right one, with a message that names the likely mistake.
+"""What the tests cells of the notebooks call.
 
-The visible tests of the notebooks call ``check`` with the answers that well-known mistakes would give. A wrong answer
-that equals one of them is reported by the mistake's name, which helps more than two columns of numbers.
+The visible tests call ``check`` with the answers that well-known mistakes would give. A wrong answer that equals one of
+them is reported by the mistake's name, which helps more than two columns of numbers.
+
+The hidden tests call ``emit``, which compares nothing: it hands a plain value to the grader, who compares it outside the
+student's kernel with what the worked solution emits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
+from IPython import get_ipython
+from IPython.display import display
 from torch import Tensor
 
 Numbers = Tensor | Sequence
+
+EMITTED_TYPE = "application/vnd.hw11.emitted+json"
+"""MIME type of the output that ``emit`` adds to its cell."""
+
+_collected: ContextVar[list[dict] | None] = ContextVar("collected", default=None)
 
 
 def check(
@@ -64,6 +77,56 @@ def check(
     if quote:
         parts.append(f"\nexpected\n{_text(right)}\ngot\n{_text(got)}")
     raise AssertionError(" ".join(parts))
+
+
+def emit(what: str, value: object, hint: str = "") -> None:
+    """Hand a result to the grader.
+
+    Inside ``collect_emitted`` the record is collected; in a notebook's kernel it becomes an output of the cell, of type
+    ``EMITTED_TYPE``. Elsewhere nobody listens, and nothing happens.
+
+    Args:
+        what: what was computed, for the message to the student: exercise and inputs, no numbers.
+        value: tensors, numbers, booleans, strings, None; lists, tuples and dictionaries of them.
+        hint: the likely mistake if the value is wrong, for the message.
+
+    Raises:
+        AssertionError: the value holds something else (the student's function returned no result of the asked kind).
+    """
+    record = {"what": what, "hint": hint, "value": _plain(what, value)}
+    collected = _collected.get()
+    if collected is not None:
+        collected.append(record)
+    elif get_ipython() is not None:
+        display({EMITTED_TYPE: record}, raw=True)
+
+
+@contextmanager
+def collect_emitted() -> Iterator[list[dict]]:
+    """Collect what ``emit`` is given in the body, in order: dictionaries with ``what``, ``hint`` and ``value``."""
+    records: list[dict] = []
+    token = _collected.set(records)
+    try:
+        yield records
+    finally:
+        _collected.reset(token)
+
+
+def _plain(what: str, value: object) -> object:
+    """The same value as JSON holds it: tensors by dtype, shape and entries; infinities and NaN by name."""
+    if isinstance(value, Tensor):
+        flat = value.detach().cpu().reshape(-1).tolist()
+        dtype = str(value.dtype).removeprefix("torch.")
+        return {"tensor": dtype, "shape": list(value.shape), "entries": [_plain(what, entry) for entry in flat]}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, list | tuple):
+        return [_plain(what, entry) for entry in value]
+    if isinstance(value, Mapping):
+        return {"entries of": {str(key): _plain(what, entry) for key, entry in value.items()}}
+    raise AssertionError(f"{what}: expected tensors or plain numbers, got {type(value).__name__}.")
 
 
 def _close(a: Tensor, b: Tensor, tolerance: float) -> bool:
