@@ -14,6 +14,7 @@ Parameters have the same shapes for every game and representation, so what was t
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -33,6 +34,41 @@ def select(params: Params, part: str) -> Params:
 def join(parts: dict[str, Params]) -> Params:
     """The inverse of ``select`` for several parts."""
     return {f"{part}.{name}": value for part, params in parts.items() for name, value in params.items()}
+
+
+class LatentNetwork(Protocol):
+    """What the training loop needs of the network of actor and critics."""
+
+    latent: int
+
+    def init(self, generator: torch.Generator) -> Params:
+        """Draw the parameters of an actor."""
+
+    def init_twins(self, generator: torch.Generator) -> Params:
+        """Draw those of two critics, stacked along a leading axis."""
+
+    def features(self, obs: Observation) -> Tensor:
+        """What does not depend on parameters, so that several networks share it."""
+
+    def scores(self, params: Params, features: Tensor, latent: Tensor) -> Tensor:
+        """Logits or Q-values of all legal actions, (..., A), or (2, ..., A) for twins."""
+
+
+class LatentEncoder(Protocol):
+    """What the training loop needs of an encoder."""
+
+    latent: int
+
+    def init(self, generator: torch.Generator) -> Params:
+        """Draw its parameters."""
+
+    def parts(
+        self, obs: Observation, actions: Tensor, rewards: Tensor, next_obs: Observation
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Transitions as numbers: s (..., F), a as one-hot (..., A), r (...), s' (..., F)."""
+
+    def factors(self, params: Params, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances of the transitions' factors, each (..., N, Z)."""
 
 
 class LatentCropNetwork(CropPolicy):
@@ -57,8 +93,7 @@ class LatentCropNetwork(CropPolicy):
 
     def init_twins(self, generator: torch.Generator) -> Params:
         """Two independent draws, stacked: every parameter has a leading axis of length 2."""
-        pair = [self.init(generator) for _ in range(2)]
-        return {name: torch.stack([one[name] for one in pair]) for name in pair[0]}
+        return _stack(self.init(generator), self.init(generator))
 
     def features(self, obs: Observation) -> Tensor:
         """The crop as one-hot codes: (..., places, F), one place for narrow and turtle, H·W places for wide.
@@ -90,9 +125,7 @@ class LatentCropNetwork(CropPolicy):
         told = z @ params["task.weight"]
         if places > 1:
             told = told.repeat_interleave(places, dim=-2)
-        h = torch.relu(linear(x, weight, params["crop.bias"]) + told)
-        for i in range(len(self.hidden) - 1):
-            h = torch.relu(linear(h, params[f"hidden{i}.weight"], params[f"hidden{i}.bias"]))
+        h = _rectified(params, linear(x, weight, params["crop.bias"]) + told, len(self.hidden) - 1)
         legal = self.legal.to(x.device)
         out = linear(h, params["logits.weight"].index_select(-1, legal), params["logits.bias"].index_select(-1, legal))
         return out.reshape(*out.shape[:-2], *lead, places * len(legal))
@@ -122,7 +155,7 @@ class TransitionEncoder:
         self.policy = CropPolicy(game, representation, crop)
         self.num_actions = len(self.policy.legal)  # of one place: wide's write at any cell is the same act
         self.crop_size = crop**2 * len(self.policy.seen)
-        self._offset = math.log(math.expm1(initial_precision))
+        self._offset = _inverse_softplus(initial_precision)
 
     @property
     def input_size(self) -> int:
@@ -191,13 +224,77 @@ class TransitionEncoder:
                 params["next.weight"].index_select(1, seen).flatten(0, 1),
             ]
         )
-        h = torch.relu(linear(inputs.reshape(-1, self.input_size), weight, params["crop.bias"]))
-        for i in range(len(self.hidden) - 1):
-            h = torch.relu(linear(h, params[f"hidden{i}.weight"], params[f"hidden{i}.bias"]))
-        mean, raw = linear(h, params["factor.weight"], params["factor.bias"]).chunk(2, dim=-1)
-        variance = 1.0 / (torch.nn.functional.softplus(raw + self._offset) + 1e-4)
-        shape = (*inputs.shape[:-1], self.latent)
-        return mean.reshape(shape), variance.reshape(shape)
+        first = linear(inputs.reshape(-1, self.input_size), weight, params["crop.bias"])
+        return _factors(params, _rectified(params, first, len(self.hidden) - 1), self._offset, inputs.shape[:-1])
+
+
+class LatentStateNetwork:
+    """As ``LatentCropNetwork``, for observations that are a vector, ``obs["state"]``.
+
+    Args:
+        obs_size: length of the state, F.
+        num_actions: A.
+        latent: length of z, Z.
+        hidden: widths of the hidden layers (rectifiers).
+    """
+
+    def __init__(self, obs_size: int, num_actions: int, latent: int, hidden=(64, 64)):
+        self.obs_size, self.num_actions, self.latent, self.hidden = obs_size, num_actions, latent, tuple(hidden)
+
+    def init(self, generator: torch.Generator) -> Params:
+        """Draw parameters."""
+        return _init_vector(self.obs_size + self.latent, self.hidden, {"scores": self.num_actions}, 0.1, generator)
+
+    def init_twins(self, generator: torch.Generator) -> Params:
+        """Two independent draws, stacked: every parameter has a leading axis of length 2."""
+        return _stack(self.init(generator), self.init(generator))
+
+    def features(self, obs: Observation) -> Tensor:
+        """The state, (..., F)."""
+        return obs["state"]
+
+    def scores(self, params: Params, features: Tensor, latent: Tensor) -> Tensor:
+        """Outputs for all actions from (..., F) and z (..., Z): (..., A), or (K, ..., A) for stacked parameters."""
+        lead = features.shape[:-1]
+        x = torch.cat([features, latent.expand(*lead, self.latent)], dim=-1).reshape(-1, self.obs_size + self.latent)
+        if params["first.weight"].ndim == 3:
+            x = x.expand(len(params["first.weight"]), *x.shape)
+        h = _rectified(params, linear(x, params["first.weight"], params["first.bias"]), len(self.hidden) - 1)
+        out = linear(h, params["scores.weight"], params["scores.bias"])
+        return out.reshape(*out.shape[:-2], *lead, self.num_actions)
+
+
+class StateEncoder:
+    """As ``TransitionEncoder``, for observations that are a vector.
+
+    Args:
+        obs_size, num_actions, latent, hidden: as for ``LatentStateNetwork``.
+        initial_precision: precision of a factor before training; the prior's is 1.
+    """
+
+    def __init__(self, obs_size: int, num_actions: int, latent: int, hidden=(64, 64), initial_precision=0.05):
+        self.obs_size, self.num_actions, self.latent, self.hidden = obs_size, num_actions, latent, tuple(hidden)
+        self._offset = _inverse_softplus(initial_precision)
+
+    @property
+    def input_size(self) -> int:
+        """Length of a transition's vector."""
+        return 2 * self.obs_size + self.num_actions + 1
+
+    def init(self, generator: torch.Generator) -> Params:
+        """Draw parameters."""
+        return _init_vector(self.input_size, self.hidden, {"factor": 2 * self.latent}, 1.0, generator)
+
+    def parts(
+        self, obs: Observation, actions: Tensor, rewards: Tensor, next_obs: Observation
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """A transition as numbers: s (..., F), a as one-hot (..., A), r (...), s' (..., F)."""
+        return obs["state"], one_hot(actions, self.num_actions), rewards, next_obs["state"]
+
+    def factors(self, params: Params, inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Means and variances of the factors, each (..., Z), from transitions' vectors (..., ``input_size``)."""
+        first = linear(inputs.reshape(-1, self.input_size), params["first.weight"], params["first.bias"])
+        return _factors(params, _rectified(params, first, len(self.hidden) - 1), self._offset, inputs.shape[:-1])
 
 
 class GivenLatent:
@@ -208,7 +305,7 @@ class GivenLatent:
         latent: (M, E, Z), or anything that broadcasts to it.
     """
 
-    def __init__(self, network: LatentCropNetwork, latent: Tensor):
+    def __init__(self, network: LatentNetwork, latent: Tensor):
         self.network, self.latent = network, latent
 
     def distribution(self, params: Params, obs: Observation) -> Categorical:
@@ -221,6 +318,42 @@ def one_hot(index: Tensor, size: int) -> Tensor:
     """One-hot float32: (...) → (..., size). torch's own gives int64, eight bytes where four will do."""
     out = torch.zeros((*index.shape, size), device=index.device)
     return out.scatter_(-1, index.unsqueeze(-1), 1.0)
+
+
+def _stack(first: Params, second: Params) -> Params:
+    return {name: torch.stack([first[name], second[name]]) for name in first}
+
+
+def _rectified(params: Params, first: Tensor, layers: int) -> Tensor:
+    """From the first layer's sums through the further hidden layers."""
+    h = torch.relu(first)
+    for i in range(layers):
+        h = torch.relu(linear(h, params[f"hidden{i}.weight"], params[f"hidden{i}.bias"]))
+    return h
+
+
+def _factors(params: Params, h: Tensor, offset: float, lead: torch.Size) -> tuple[Tensor, Tensor]:
+    mean, raw = linear(h, params["factor.weight"], params["factor.bias"]).chunk(2, dim=-1)
+    # A transition that says nothing has precision near 0; the small constant bounds its variance.
+    variance = 1.0 / (torch.nn.functional.softplus(raw + offset) + 1e-4)
+    return mean.reshape(*lead, -1), variance.reshape(*lead, -1)
+
+
+def _inverse_softplus(value: float) -> float:
+    return math.log(math.expm1(value))
+
+
+def _init_vector(
+    n_in: int, hidden: tuple[int, ...], last: dict[str, int], gain: float, generator: torch.Generator
+) -> Params:
+    names = ["first", *(f"hidden{i}" for i in range(len(hidden) - 1)), *last]
+    sizes = [n_in, *hidden, *last.values()]
+    params: Params = {}
+    for name, fan_in, fan_out in zip(names, sizes, sizes[1:], strict=False):
+        scale = gain if name in last else math.sqrt(2.0)
+        params[f"{name}.weight"] = _uniform((fan_in, fan_out), fan_in, scale, generator)
+        params[f"{name}.bias"] = torch.zeros(fan_out)
+    return params
 
 
 def _window(padded: Tensor, row: Tensor, column: Tensor, side: int) -> Tensor:

@@ -34,7 +34,15 @@ from torch import Tensor
 
 from metapcg.tasks.task_batch import TaskBatch
 
-from .context_policies import GivenLatent, LatentCropNetwork, TransitionEncoder, join, select
+from .context_policies import (
+    GivenLatent,
+    LatentCropNetwork,
+    LatentEncoder,
+    LatentNetwork,
+    TransitionEncoder,
+    join,
+    select,
+)
 from .meta_training import Diverged, TrainingResult
 from .policies import Params, detach, to_device
 from .rollouts import Batch, Problem, Streams, collect, episode_returns
@@ -126,8 +134,8 @@ class ContextAgent:
         encoder: of the posterior.
     """
 
-    network: LatentCropNetwork
-    encoder: TransitionEncoder
+    network: LatentNetwork
+    encoder: LatentEncoder
 
     @property
     def latent(self) -> int:
@@ -155,7 +163,7 @@ def level_agent(
     )
 
 
-# ----------------------------------------------------------------------------------------------------------- transition
+# ---------------------------------------------------------------------------------------------------------- transitions
 
 
 class Transitions(NamedTuple):
@@ -290,8 +298,6 @@ class _StatisticsRecorder:
     """A level problem that remembers how every step changed the statistics."""
 
     def __init__(self, problem: Any):
-        if not hasattr(getattr(problem, "engine", None), "stats"):
-            raise ValueError("reconstruction_weight: this problem has no statistics whose change could be told; use 0")
         self._problem = problem
         self.num_tasks, self.num_envs, self.horizon = problem.num_tasks, problem.num_envs, problem.horizon
 
@@ -313,12 +319,10 @@ class _StatisticsRecorder:
         return torch.from_numpy(np.stack(self._changes, axis=2).astype(np.float32))
 
 
-# -------------------------------------------------------------------------------------------------------------- trainin
+# ------------------------------------------------------------------------------------------------------------- training
 
 
-def posterior(
-    functions: Any, encoder: TransitionEncoder, params: Params, context: Transitions
-) -> tuple[Tensor, Tensor]:
+def posterior(functions: Any, encoder: LatentEncoder, params: Params, context: Transitions) -> tuple[Tensor, Tensor]:
     """Mean and variance of z given transitions: valid ones of (…, N) → (…, Z) each; the prior where none is valid.
 
     Args:
@@ -344,6 +348,7 @@ def off_policy_train(
     resume: TrainingState | None = None,
     on_state: Callable[[TrainingState], None] | None = None,
     state_every: int = 10,
+    told: Tensor | None = None,
 ) -> TrainingResult:
     """Train encoder, actor and critics together with a student's functions.
 
@@ -356,29 +361,37 @@ def off_policy_train(
         seed: every random number of the run comes from it.
         device: where networks run; the replay stays in main memory.
         on_iteration, resume, on_state, state_every: as in ``meta_training.meta_train``.
+        told: (N, Z), what the networks get as z instead of a draw: soft actor-critic told its task, without inference.
+            The encoder is then not trained, and its three functions are not called.
 
     Returns:
         Final parameters (``actor.``, ``critic.``, ``encoder.``, and ``reward.`` with reconstruction) and one row of
-        metrics per
-        iteration: mean return with z from the prior and from the posterior (``return_before``, ``return_after``),
-        loss of the critics, KL divergence in nats, entropy of the policy in nats, environment steps and seconds so
-        far.
+        metrics per iteration: mean return with z from the prior and from the posterior (``return_before``,
+        ``return_after``), loss of the critics, KL divergence in nats, entropy of the policy in nats, environment steps
+        and seconds so far.
 
     Raises:
         Diverged: a loss or a parameter is no longer finite.
-        ValueError: more tasks are asked for than there are.
+        ValueError: more tasks are asked for than there are, or ``told`` does not fit tasks and networks.
     """
+    if told is not None and (told.shape != (len(tasks), agent.latent) or settings.reconstruction_weight):
+        raise ValueError(
+            f"told: needs shape ({len(tasks)}, {agent.latent}) and no reconstruction, got {tuple(told.shape)} and "
+            f"reconstruction_weight {settings.reconstruction_weight}"
+        )
     for name in ("tasks", "update_tasks"):
         if getattr(settings, name) > len(tasks):
             raise ValueError(f"{name}: {getattr(settings, name)} are asked for, there are {len(tasks)} training tasks")
+    if settings.reconstruction_weight and not hasattr(tasks, "weights"):
+        raise ValueError("reconstruction_weight: these tasks do not pay for changes of statistics; use 0")
     streams = Streams(seed, device)
     # What is drawn for the replay and for z is drawn on the CPU, so that it does not depend on the device.
     draws = streams.parameters
     leaves = agent.init(draws)
     if settings.reconstruction_weight:
-        leaves |= join({"reward": _init_reward_model(agent.latent, _count_statistics(tasks), draws)})
+        leaves |= join({"reward": _init_reward_model(agent.latent, tasks.weights.shape[1], draws)})
     leaves = {k: v.detach().clone().requires_grad_(True) for k, v in to_device(leaves, device).items()}
-    target = detach(select(leaves, "critic"))
+    target = _cloned(select(leaves, "critic"))
     adam = torch.optim.Adam(list(leaves.values()), lr=settings.learning_rate)
     replay: Replay | None = None
     history: list[dict[str, float]] = []
@@ -393,7 +406,7 @@ def off_policy_train(
         replay.restore(resume.extra["replay"])
 
     for iteration in range(first, settings.iterations):
-        good = detach(leaves)
+        good = _cloned(leaves)
         share = min(1.0, 2.0 * (1.0 - iteration / settings.iterations))
         adam.param_groups[0]["lr"] = settings.learning_rate * max(0.1, share)
 
@@ -405,8 +418,12 @@ def off_policy_train(
             problem = make_problem(tasks[chosen.numpy()], episodes)
             if replay is None:
                 replay = Replay(len(tasks), settings.capacity, problem.horizon)
-            latent = _latent(functions, agent, leaves, context, (len(chosen), episodes), draws, device)
-            batch = _play(problem, agent, leaves, latent, streams, device, settings.reconstruction_weight > 0)
+            shape = (len(chosen), episodes, agent.latent)
+            if told is None:
+                latent = _latent(functions, agent, leaves, context, shape, draws, device)
+            else:
+                latent = told[chosen].unsqueeze(1).expand(shape).to(device)
+            batch = play(problem, agent, leaves, latent, streams, device, settings.reconstruction_weight > 0)
             transitions = transitions_of(batch)
             replay.add(chosen, transitions.map(lambda x: x.cpu()))
             context = one_context(transitions)
@@ -415,7 +432,7 @@ def off_policy_train(
 
         losses: list[Tensor] = []
         for _ in range(settings.updates if iteration + 1 >= settings.warm_up else 0):
-            loss, metrics = _loss(functions, agent, leaves, target, replay, settings, draws, device)
+            loss, metrics = _loss(functions, agent, leaves, target, replay, settings, draws, device, told)
             adam.zero_grad()
             loss.backward()
             adam.step()
@@ -456,21 +473,26 @@ def _loss(
     settings: OffPolicySettings,
     draws: torch.Generator,
     device: torch.device | str,
+    told: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """The sum of all losses, whose parts reach different parameters, and (critics' loss, KL, entropy)."""
     chosen = _choose(replay.num_tasks, settings.update_tasks, draws)
     batch = _to(replay.sample(chosen, settings.batch_size, draws), device)
-    per_round = settings.prior_episodes + settings.posterior_episodes
-    context = replay.recent(chosen, per_round, settings.context_size, draws)
-    # From no transition to all: the posterior has to be right, and the actor to cope, at every size of the context.
-    sizes = torch.randint(0, context.valid.shape[1] + 1, (len(chosen), 1), generator=draws)
-    context = _to(first_transitions(context, sizes), device)
+    shape = (*batch.actions.shape, agent.latent)
+    if told is None:
+        per_round = settings.prior_episodes + settings.posterior_episodes
+        context = replay.recent(chosen, per_round, settings.context_size, draws)
+        # From no transition to all: the posterior has to be right, and the actor to cope, at every size of the context.
+        sizes = torch.randint(0, context.valid.shape[1] + 1, (len(chosen), 1), generator=draws)
+        context = _to(first_transitions(context, sizes), device)
 
-    mean, variance = posterior(functions, agent.encoder, select(leaves, "encoder"), context)
-    kl = functions.kl_to_prior(mean, variance).mean()
-    # One draw of z per transition instead of one per task: the same expectation, less noise.
-    noise = torch.randn((*batch.actions.shape, agent.latent), generator=draws).to(device)
-    latent = functions.choose_latent(mean.unsqueeze(-2), variance.unsqueeze(-2), noise)
+        mean, variance = posterior(functions, agent.encoder, select(leaves, "encoder"), context)
+        kl = functions.kl_to_prior(mean, variance).mean()
+        # One draw of z per transition instead of one per task: the same expectation, less noise.
+        noise = torch.randn(shape, generator=draws).to(device)
+        latent = functions.choose_latent(mean.unsqueeze(-2), variance.unsqueeze(-2), noise)
+    else:
+        latent, kl = told[chosen].unsqueeze(1).expand(shape).to(device), torch.zeros((), device=device)
 
     network, actor = agent.network, select(leaves, "actor")
     features = network.features(batch.obs)
@@ -498,10 +520,6 @@ def _init_reward_model(latent: int, statistics: int, generator: torch.Generator)
     return {"weight": 0.5 * torch.randn((latent, statistics), generator=generator), "bias": torch.zeros(statistics)}
 
 
-def _count_statistics(tasks: TaskBatch) -> int:
-    return tasks.weights.shape[1]
-
-
 def _reconstruction(params: Params, mean: Tensor, batch: Transitions) -> Tensor:
     """Error of the reward read off the posterior's mean: r ≈ (W mean + b) · Δ(statistics).
 
@@ -519,12 +537,12 @@ def _latent(
     agent: ContextAgent,
     params: Params,
     context: Transitions | None,
-    shape: tuple[int, int],
+    shape: tuple[int, int, int],
     draws: torch.Generator,
     device: torch.device | str,
 ) -> Tensor:
     """Draw z (M, E, Z): from the posterior given (M, N) transitions, or from the prior given none."""
-    noise = torch.randn((*shape, agent.latent), generator=draws).to(device)
+    noise = torch.randn(shape, generator=draws).to(device)
     if context is None:
         return functions.choose_latent(torch.zeros_like(noise), torch.ones_like(noise), noise)
     with torch.no_grad():
@@ -532,7 +550,7 @@ def _latent(
         return functions.choose_latent(mean.unsqueeze(1), variance.unsqueeze(1), noise)
 
 
-def _play(
+def play(
     problem: Problem,
     agent: ContextAgent,
     params: Params,
@@ -541,12 +559,25 @@ def _play(
     device: torch.device | str,
     record: bool = False,
 ) -> Batch:
-    """One episode per environment with the given z (M, E, Z); ``record`` adds the ``changes`` of the statistics."""
+    """One episode per environment with the given z, (M, E, Z) or what broadcasts to it.
+
+    Args:
+        params: all of the agent's; the actor's are used.
+        record: add ``changes``, (M, E, T, S), of the level's statistics to the batch.
+
+    Returns:
+        A batch as in ``rollouts.collect``.
+    """
     recorder = _StatisticsRecorder(problem) if record else problem
     batch = collect(recorder, GivenLatent(agent.network, latent), select(params, "actor"), streams, device)
     if record:
         batch["changes"] = recorder.changes().to(device)
     return batch
+
+
+def _cloned(params: Params) -> Params:
+    # Adam writes in place, so what must stay as it is has to be a copy.
+    return {name: value.detach().clone() for name, value in params.items()}
 
 
 def _choose(total: int, count: int, generator: torch.Generator) -> Tensor:
@@ -557,7 +588,7 @@ def _to(transitions: Transitions, device: torch.device | str) -> Transitions:
     return transitions if torch.device(device).type == "cpu" else transitions.map(lambda x: x.to(device))
 
 
-# ------------------------------------------------------------------------------------------------------------------ tes
+# ----------------------------------------------------------------------------------------------------------------- test
 
 
 @dataclass(frozen=True)
@@ -584,6 +615,8 @@ def adapt_by_context(
     num_steps: int,
     seed: int | np.random.SeedSequence,
     device: torch.device | str = "cpu",
+    sample: bool = False,
+    on_episode: Callable[[int], None] | None = None,
 ) -> Trials:
     """Play trials of ``num_steps`` + 1 episodes; between two episodes the agent looks at all it has collected so far.
 
@@ -595,6 +628,9 @@ def adapt_by_context(
         problem: environments with fixed tasks, M × E.
         num_steps: K.
         seed: randomness of the evaluation; training never sees it.
+        sample: draw z for every episode (posterior sampling) instead of taking the mean from the second one on. It goes
+            on exploring, which a sparse reward needs.
+        on_episode: called with the episode's number when it has ended in all environments.
     """
     streams = Streams(seed, device)
     draws = streams.parameters
@@ -606,18 +642,19 @@ def adapt_by_context(
     with torch.no_grad():
         # The first z is drawn, so that trials explore differently; a mean would make the same first guess in all of
         # them.
-        noise: Tensor | None = torch.randn(shape, generator=draws).to(device)
         for step in range(num_steps + 1):
+            noise = torch.randn(shape, generator=draws).to(device) if sample or step == 0 else None
             latent = functions.choose_latent(mean, variance, noise)
-            batch = _play(problem, agent, params, latent, streams, device)
+            batch = play(problem, agent, params, latent, streams, device)
             returns.append(episode_returns(batch))
+            if on_episode is not None:
+                on_episode(step)
             if step == num_steps:
                 break
             episodes.append(transitions_of(batch))
             mean, variance = posterior(functions, agent.encoder, select(params, "encoder"), _chain(episodes))
             means.append(mean)
             variances.append(variance)
-            noise = None
     return Trials(
         torch.stack(returns, dim=-1).cpu().numpy(),
         _chain(episodes) if episodes else transitions_of(batch).map(lambda x: x[:, :, :0]),
@@ -653,7 +690,7 @@ def returns_by_context(
             given = first_transitions(context, size)
             mean, variance = posterior(functions, agent.encoder, select(params, "encoder"), given)
             latent = functions.choose_latent(mean, variance, None)
-        batch = _play(problem, agent, params, latent, Streams(seed, device), device)
+        batch = play(problem, agent, params, latent, Streams(seed, device), device)
         returns.append(episode_returns(batch))
     return torch.stack(returns, dim=-1).cpu().numpy()
 
