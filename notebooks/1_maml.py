@@ -56,7 +56,7 @@ import matplotlib.pyplot as plt
 
 from metapcg.experiments.outputs import save_figure, save_table
 from metapcg.experiments.profiles import by_profile, current_profile
-from metapcg.learning.checks import check
+from metapcg.learning.checks import check, emit
 from metapcg.learning.device import configure
 
 device = configure()
@@ -127,19 +127,21 @@ assert _to_params is not None, "inner_update: no path leads back to params; they
 assert _to_gradients is not None, "inner_update: no path leads back to gradients, so second order would be lost here."
 ### BEGIN HIDDEN TESTS
 _draw = torch.Generator().manual_seed(3)
-_p = {
-    n: torch.randn(s, generator=_draw, dtype=torch.float64)
-    for n, s in (("x", (4, 2, 3)), ("y", ()), ("z.weight", (5,)))
-}
-_g = {n: torch.randn(v.shape, generator=_draw, dtype=torch.float64) for n, v in _p.items()}
-_old = {n: v.clone() for n, v in _p.items()}
+_shapes = {"x": (4, 2, 3), "y": (), "z.weight": (5,)}
+_p = {n: torch.randn(s, generator=_draw, dtype=torch.float64).requires_grad_() for n, s in _shapes.items()}
+_g = {n: torch.randn(s, generator=_draw, dtype=torch.float64).requires_grad_() for n, s in _shapes.items()}
 _out = inner_update(_p, dict(reversed(list(_g.items()))), 0.37)
-assert _out is not _p, "inner_update: a new dictionary is asked for, not the old one."
-for _n in _p:
-    check(f"inner_update, float64, tensor of shape {tuple(_p[_n].shape)}", _out[_n], _old[_n] - 0.37 * _g[_n], quote=False,
-          hint="Gradients belong to their names, not to their place in the dictionary.")  # fmt: skip
-    check("inner_update: parameters handed in", _p[_n], _old[_n], quote=False, hint="They were changed in place.")
-check("inner_update with step size 0", inner_update(_p, _g, 0.0)["x"], _old["x"], quote=False)
+emit("inner_update: names of the result", sorted(_out), "Update every tensor of the dictionary.")
+emit("inner_update: whether the result is the dictionary handed in", _out is _p, "A new dictionary is asked for.")
+for _n, _shape in _shapes.items():
+    emit(f"inner_update, float64, tensor of shape {_shape}", _out[_n],
+         "Subtract step size times gradient; gradients belong to their names, not to their place in the dictionary.")  # fmt: skip
+    emit("inner_update: parameters handed in", _p[_n], "They were changed in place; make new tensors.")
+    _weights = torch.randn(_shape, generator=_draw, dtype=torch.float64)
+    _back = torch.autograd.grad((_out[_n] * _weights).sum(), (_p[_n], _g[_n]), allow_unused=True)
+    emit("inner_update: derivatives with respect to params and gradients", _back,
+         "The graph is cut: nothing may be detached here, the outer loop differentiates through this step.")  # fmt: skip
+emit("inner_update with step size 0", inner_update(_p, _g, 0.0)["x"])
 ### END HIDDEN TESTS
 
 # %% [markdown] id="order"
@@ -206,21 +208,25 @@ check("inner_gradients of two tasks, w = (2, 1)", inner_gradients(_rows**3, {"w"
 _draw = torch.Generator().manual_seed(4)
 _x = torch.randn(3, 4, generator=_draw, dtype=torch.float64, requires_grad=True)
 _y = torch.randn(3, generator=_draw, dtype=torch.float64, requires_grad=True)
-_loss = (_x.sin() * _y[:, None]).sum(-1)
 for _order in (False, True):
     _got = inner_gradients((_x.sin() * _y[:, None]).sum(-1), {"y": _y, "x": _x}, _order)
-    check("inner_gradients, three tasks, x", _got["x"], _x.cos() * _y[:, None], quote=False)
-    check("inner_gradients, three tasks, y", _got["y"], _x.sin().sum(-1), quote=False)
-    assert _got["x"].requires_grad is (not _order), "inner_gradients: first_order is ignored or reversed."
-_inside = _x * 2.0  # parameters inside a graph, as after a first inner step
-_got = inner_gradients((_inside**2).sum(), {"w": _inside}, False)["w"]
-check("inner_gradients of parameters that are no leaves", _got, 4 * _x, quote=False)
-check(
-    "through them to where they came from",
-    torch.autograd.grad(_got.sum(), _x)[0],
-    torch.full_like(_x, 4.0),
-    quote=False,
+    emit("inner_gradients, three tasks", {"x": _got["x"], "y": _got["y"]},
+         "Row m is the gradient of task m's own loss: sum the losses. Gradients belong to their names.")  # fmt: skip
+    emit(f"inner_gradients: whether the gradient carries a graph, first_order={_order}", _got["x"].requires_grad,
+         "first_order is ignored or reversed.")  # fmt: skip
+    if not _order:
+        emit("inner_gradients: the gradient differentiated again", torch.autograd.grad(_got["x"].sum(), (_x, _y)),
+             "With first_order=False the gradient must carry a graph (create_graph=True).")  # fmt: skip
+emit(
+    "inner_gradients: whether .grad was filled", [_x.grad is not None, _y.grad is not None], "Use torch.autograd.grad."
 )
+_scalar = torch.tensor(1.3, dtype=torch.float64, requires_grad=True)
+emit("inner_gradients of a loss without a task axis", inner_gradients(_scalar.exp() * 2, {"w": _scalar}, True)["w"])
+_inside = _x * 2.0  # parameters inside a graph, as after a first inner step
+_got = inner_gradients((_inside**3).sum(), {"w": _inside}, False)["w"]
+emit("inner_gradients of parameters that are no leaves", _got)
+emit("inner_gradients, through them to where they came from", torch.autograd.grad(_got.sum(), _x)[0],
+     "With first_order=False the gradient must carry a graph, also when the parameters are no leaves.")  # fmt: skip
 ### END HIDDEN TESTS
 
 # %% [markdown] id="adapting"
@@ -327,37 +333,31 @@ for _first_order, _slope in ((False, 0.25), (True, 1.0)):
           })  # fmt: skip
 ### BEGIN HIDDEN TESTS
 _start = {"w": torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64, requires_grad=True)}
-
-
-def _quartic(params, batch):
-    return (params["w"] - batch["c"]) ** 4
-
-
 _targets = [torch.tensor([0.3, -1.0, 0.1], dtype=torch.float64) * k for k in range(1, 5)]
 for _k in (0, 1, 3):
-    _w, _slope = _start["w"].detach(), torch.ones(3, dtype=torch.float64)
-    for _c in _targets[:_k]:
-        _slope = _slope * (1 - 0.02 * 12 * (_w - _c) ** 2)
-        _w = _w - 0.02 * 4 * (_w - _c) ** 3
-    _collect = Recorded(*_targets[:_k])
-    _got = adapt(_start, _collect, _quartic, 0.02, _k, False)["w"]
-    check(f"adapt, {_k} steps on three tasks at once", _got, _w, quote=False)
-    assert len(_collect.seen) == _k, "adapt: one call of collect per step."
-    if _k:
-        check(
-            f"adapt, derivative through {_k} steps",
+    for _order in (False, True):
+        _seen, _batches = [], []
+
+        def _collect(params, seen=_seen):
+            seen.append(params["w"])
+            return {"c": _targets[len(seen) - 1]}
+
+        def _quartic(params, batch, batches=_batches):
+            batches.append(batch["c"])
+            return (params["w"] - batch["c"]) ** 4
+
+        _got = adapt(_start, _collect, _quartic, 0.02, _k, _order)["w"]
+        emit(f"adapt, {_k} steps on three tasks at once", _got, "Each step starts from the parameters of the last one.")
+        emit("adapt: number of calls of collect", len(_seen), "Collect once per inner step.")
+        emit("adapt: parameters that played the episodes", _seen,
+             "Every batch is played by the parameters of that step.")  # fmt: skip
+        emit("adapt: batches that the losses saw", _batches, "Fresh episodes for every step, each used once.")
+        emit(
+            f"adapt, derivative through {_k} steps, first_order={_order}",
             torch.autograd.grad(_got.sum(), _start["w"])[0],
-            _slope,
-            quote=False,
+            "First order drops the second derivatives only; second order keeps the graph of every step.",
         )
-        _got = adapt(_start, Recorded(*_targets[:_k]), _quartic, 0.02, _k, True)["w"]
-        check(
-            "adapt, first order, derivative",
-            torch.autograd.grad(_got.sum(), _start["w"])[0],
-            torch.ones_like(_slope),
-            quote=False,
-        )
-check("adapt: the parameters handed in", _start["w"], torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64), quote=False)
+emit("adapt: the parameters handed in", _start["w"], "They were changed in place.")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="outer"
@@ -430,22 +430,40 @@ for _first_order, _slope in ((False, 0.75), (True, 1.5)):
     assert _value.requires_grad, "meta_loss_loop: the result has no graph; .item(), float() and detach() cut it."
     check(f"meta_loss_loop: the meta-gradient, first_order={_first_order}", torch.autograd.grad(_value, _theta["w"])[0],
           torch.tensor(_slope), {"this is the first-order meta-gradient.": 1.5, "this is the second-order one.": 0.75})  # fmt: skip
+
+
 ### BEGIN HIDDEN TESTS
-_theta = {"w": torch.tensor(1.5, dtype=torch.float64, requires_grad=True)}
+class _Episodes:
+    """Hands out numbers in turn and remembers the parameters that it was called with."""
+
+    def __init__(self, numbers):
+        self.numbers, self.seen = list(numbers), []
+
+    def __call__(self, params):
+        self.seen.append(params["w"])
+        return {"c": self.numbers[(len(self.seen) - 1) % len(self.numbers)]}
+
+
 _c = torch.tensor([-1.0, 0.2, 3.0], dtype=torch.float64)
-_collects = [Recorded(*(_c[_m] * (1 + _k) for _k in range(3))) for _m in range(3)]
-_value = meta_loss_loop(_theta, _collects, half_square, lambda p, b: (p["w"] - b["c"]) ** 3, 0.3, 2, False)
-_w = _theta["w"].detach().repeat(3)
-for _k in range(2):
-    _w = _w - 0.3 * (_w - _c * (1 + _k))
-check("meta_loss_loop, three tasks, two steps, another outer loss", _value, ((_w - 3 * _c) ** 3).mean(), quote=False,
-      hint="Inner and outer loss, and the batches of the steps, must not be mixed up.")  # fmt: skip
-check(
-    "its meta-gradient",
-    torch.autograd.grad(_value, _theta["w"])[0],
-    (3 * (_w - 3 * _c) ** 2 * 0.7**2).mean(),
-    quote=False,
-)
+for _order in (False, True):
+    _theta = {"w": torch.tensor(1.5, dtype=torch.float64, requires_grad=True)}
+    _tasks = [_Episodes(_c[_m] * (1 + _k) for _k in range(3)) for _m in range(3)]
+    _value = meta_loss_loop(
+        _theta,
+        _tasks,
+        lambda p, b: 0.5 * (p["w"] - b["c"]) ** 2,
+        lambda p, b: (p["w"] - b["c"]) ** 3,
+        0.3,
+        2,
+        _order,
+    )
+    emit("meta_loss_loop, three tasks, two steps, another outer loss", _value,
+         "Inner and outer loss, and the batches of the steps, must not be mixed up; the result is a mean.")  # fmt: skip
+    emit("meta_loss_loop: parameters that played the episodes of each task", [task.seen for task in _tasks],
+         "K batches for the inner steps from theta on, then one of the adapted parameters.")  # fmt: skip
+    emit(f"meta_loss_loop: the meta-gradient, first_order={_order}", torch.autograd.grad(_value, _theta["w"])[0],
+         "first_order goes on to adapt; nothing may be detached.")  # fmt: skip
+    emit("meta_loss_loop: the parameters handed in", _theta["w"], "They were changed in place.")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="batching"
@@ -506,39 +524,42 @@ for _first_order, _slope in ((False, 0.75), (True, 1.5)):
     assert _value.requires_grad, (
         "meta_loss: the result has no graph. Copies made with detach(), clone().detach() or torch.tensor() forget theta."
     )
-    check(f"meta_loss: the meta-gradient, first_order={_first_order}", torch.autograd.grad(_value, _theta["w"])[0],
+    (_gradient,) = torch.autograd.grad(_value, _theta["w"], allow_unused=True)
+    assert _gradient is not None, (
+        "meta_loss: no path leads back to theta; the tasks' copies must not be detached from it."
+    )
+    check(f"meta_loss: the meta-gradient, first_order={_first_order}", _gradient,
           torch.tensor(_slope), {"this is the first-order meta-gradient.": 1.5, "this is the second-order one.": 0.75})  # fmt: skip
 ### BEGIN HIDDEN TESTS
 _draw = torch.Generator().manual_seed(6)
-_theta = {"a": torch.randn(3, 2, generator=_draw, dtype=torch.float64, requires_grad=True),
-          "b": torch.randn(2, generator=_draw, dtype=torch.float64, requires_grad=True)}  # fmt: skip
 _x = torch.randn(4, 5, 3, generator=_draw, dtype=torch.float64)
 _y = torch.randn(3, 4, 5, 2, generator=_draw, dtype=torch.float64)
-
-
-def _regression(params, batch):
-    if params["b"].ndim == 1:
-        return ((torch.tanh(batch["x"] @ params["a"] + params["b"]) - batch["y"]) ** 2).sum()
-    return ((torch.tanh(batch["x"] @ params["a"] + params["b"][:, None]) - batch["y"]) ** 2).sum((-1, -2))
-
-
-def _batches(task=None):
-    _queue = [{"x": _x if task is None else _x[task], "y": y if task is None else y[task]} for y in _y]
-    return lambda params: _queue.pop(0)
-
-
 for _order in (False, True):
-    _grads = []
-    for _value in (
-        meta_loss(_theta, 4, _batches(), _regression, _regression, 0.03, 2, _order),
-        sum(
-            _regression(adapt(_theta, _one, _regression, 0.03, 2, _order), _one({})) for _one in map(_batches, range(4))
-        )
-        / 4,
-    ):
-        _grads.append((_value.detach(), *torch.autograd.grad(_value, list(_theta.values()))))
-    for _got, _right in zip(*_grads, strict=True):
-        check(f"meta_loss against one task at a time, first_order={_order}", _got, _right, tolerance=1e-12, quote=False)
+    _theta = {"a": torch.randn(3, 2, generator=_draw, dtype=torch.float64, requires_grad=True),
+              "b": torch.randn(2, generator=_draw, dtype=torch.float64, requires_grad=True)}  # fmt: skip
+    _seen, _losses = [], []
+
+    def _collect(params, seen=_seen):
+        seen.append(params["b"])
+        return {"x": _x, "y": _y[(len(seen) - 1) % 3]}
+
+    def _inner(params, batch, losses=_losses):
+        losses.append("inner")
+        return ((torch.tanh(batch["x"] @ params["a"] + params["b"][:, None]) - batch["y"]) ** 2).sum((-1, -2))
+
+    def _outer(params, batch, losses=_losses):
+        losses.append("outer")
+        return ((torch.tanh(batch["x"] @ params["a"] + params["b"][:, None]) - batch["y"]) ** 4).mean((-1, -2))
+
+    _value = meta_loss(_theta, 4, _collect, _inner, _outer, 0.03, 2, _order)
+    emit("meta_loss, four tasks, two steps, another outer loss", _value,
+         "Each task has its own copy of theta; the result is the mean over tasks.")  # fmt: skip
+    emit("meta_loss: parameters that played the episodes", _seen,
+         "K batches for the inner steps from theta on, then one of the adapted parameters.")  # fmt: skip
+    emit("meta_loss: the losses in the order they were called", _losses, "K times the inner loss, then the outer one.")
+    emit(f"meta_loss: the meta-gradient, first_order={_order}", torch.autograd.grad(_value, list(_theta.values())),
+         "Copies made with detach() or torch.tensor() forget theta; first_order goes on to adapt.")  # fmt: skip
+    emit("meta_loss: the parameters handed in", _theta, "They were changed in place.")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="equal-intro"
@@ -661,7 +682,7 @@ _value = expected_meta_objective(_theta, _mdp, _score, 4.0, True)
 check("expected_meta_objective of the bandit, step size 4", _value, torch.tensor(0.880797, dtype=torch.float64), {
     "the step goes downhill: a surrogate is maximised.": 0.119203,
     "no step was made.": 0.5,
-    "the probabilities were differentiated too; detach them.": 0.380797,
+    "the probabilities were differentiated too; detach them.": 0.6487856,
     "all trajectories were weighted alike; weight them by their probability.": 0.999999,
 })  # fmt: skip
 _slope = torch.autograd.grad(_value, _theta)[0]
@@ -669,28 +690,27 @@ check("its gradient, first order", _slope, torch.tensor([[0.104994, -0.104994], 
       hint="With first_order=True the inner gradient is a constant.")  # fmt: skip
 ### BEGIN HIDDEN TESTS
 _rng = np.random.default_rng(12)
+_surrogates = {
+    "the score function": lambda log_probs, advantages, mask: (log_probs * advantages * mask).sum(-1),
+    "a surrogate with another curvature": lambda log_probs, advantages, mask: (
+        (log_probs + 0.5 * (log_probs - log_probs.detach()) ** 2) * advantages * mask
+    ).sum(-1),
+}
 for _ in range(3):
     _mdp = MDP(_rng.normal(size=(2, 2)), _rng.dirichlet(np.ones(2), (2, 2)), _rng.dirichlet(np.ones(2)))
     _theta = torch.tensor(0.75 * _rng.normal(size=(2, 2)), requires_grad=True)
-    _truth = torch.autograd.grad(expected_return(_theta, _mdp), _theta)[0]
-    _ends, _slopes = [], []
-    for _first_order in (False, True):
-        _value = expected_meta_objective(_theta, _mdp, _score, 0.8, _first_order)
-        check("expected_meta_objective: the return after the true gradient step", _value,
-              expected_return((_theta + 0.8 * _truth).detach(), _mdp), quote=False, tolerance=1e-9)  # fmt: skip
-        _slopes.append(torch.autograd.grad(_value, _theta)[0])
-    _after = (_theta + 0.8 * _truth).detach().requires_grad_()
-    _right = torch.autograd.grad(expected_return(_after, _mdp), _after)[0]
-    check("expected_meta_objective: first-order gradient", _slopes[1], _right, quote=False, tolerance=1e-9)
-    assert not torch.allclose(_slopes[0], _slopes[1]), (
-        "expected_meta_objective: first_order=False must keep the graph of the gradient."
-    )
-    # The score function's Hessian is H2; worked out from the softmax, independently of autograd.
-    from metapcg.tasks.enumeration import hessian_terms as _terms
-
-    _h2 = _terms(_theta, _mdp)[1]
-    check("expected_meta_objective: second-order gradient of the score function", _slopes[0].reshape(-1),
-          _right.reshape(-1) + 0.8 * _h2 @ _right.reshape(-1), quote=False, tolerance=1e-9)  # fmt: skip
+    for _name, _surrogate in _surrogates.items():
+        for _order in (False, True):
+            _value = expected_meta_objective(_theta, _mdp, _surrogate, 0.8, _order)
+            emit(f"expected_meta_objective with {_name}: the return after the step", _value,
+                 "Weight the trajectories with detached probabilities, and step uphill.")  # fmt: skip
+            emit(
+                f"expected_meta_objective with {_name}: the gradient, first_order={_order}",
+                torch.autograd.grad(_value, _theta)[0],
+                "First order treats the inner gradient as a constant, second order keeps its graph; the probabilities are "
+                "not differentiated.",
+            )
+    emit("expected_meta_objective: the parameters handed in", _theta, "They were changed in place.")
 ### END HIDDEN TESTS
 
 # %% [markdown] id="bias-intro"

@@ -10,6 +10,9 @@ from pathlib import Path
 import jupytext
 import pytest
 
+from metapcg.grading.emitted import compare
+from metapcg.learning.checks import collect_emitted
+
 SOURCE = Path(__file__).parents[2] / "notebooks" / "0_policy_gradient.py"
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.S)
 
@@ -32,13 +35,33 @@ def notebook(tmp_path_factory):
 
 
 def run_tests(notebook, exercise, solution, hidden):
-    """Define ``solution`` and run all tests cells of an exercise; other exercises stay undefined."""
+    """Define ``solution``, run an exercise's tests cells alone; return what they emitted."""
     sources, names = notebook
     namespace = dict(names)
     exec(compile(solution, exercise, "exec"), namespace)
-    for cell, source in sources.items():
-        if re.fullmatch(rf"test-{exercise}(-truncated)?", cell):
-            exec(compile(source if hidden else HIDDEN.sub("", source), cell, "exec"), namespace)
+    with collect_emitted() as emitted:
+        for cell, source in sources.items():
+            if re.fullmatch(rf"test-{exercise}(-truncated)?", cell):
+                exec(compile(source if hidden else HIDDEN.sub("", source), cell, "exec"), namespace)
+    return emitted
+
+
+@pytest.fixture(scope="module")
+def key(notebook):
+    """What the worked solution of every exercise emits."""
+    return {exercise: run_tests(notebook, exercise, notebook[0][exercise], hidden=True) for exercise in EXERCISES}
+
+
+def hidden_alone(notebook, exercise, solution):
+    """What the hidden tests emit when nothing visible has been run: a patched ``check`` gains nothing."""
+    sources, names = notebook
+    namespace = dict(names)
+    exec(compile(solution, exercise, "exec"), namespace)
+    with collect_emitted() as emitted:
+        for cell, source in sources.items():
+            if re.fullmatch(rf"test-{exercise}(-truncated)?", cell):
+                exec(compile(HIDDEN.search(source)[0], cell, "exec"), namespace)
+    return emitted
 
 
 EXERCISES = (
@@ -607,25 +630,34 @@ def test_every_exercise_has_tests_and_the_points_add_up_to_30():
 
 
 @pytest.mark.parametrize("exercise", EXERCISES)
-def test_worked_solution_passes_alone(notebook, exercise):
-    run_tests(notebook, exercise, notebook[0][exercise], hidden=True)
+def test_worked_solution_emits_the_same_without_the_visible_tests(notebook, key, exercise):
+    assert key[exercise]
+    assert compare(hidden_alone(notebook, exercise, notebook[0][exercise]), key[exercise]) == []
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_other_right_solutions_pass(notebook, name):
-    run_tests(notebook, *RIGHT[name], hidden=True)
+def test_other_right_solutions_pass(notebook, key, name):
+    assert compare(run_tests(notebook, *RIGHT[name], hidden=True), key[RIGHT[name][0]]) == []
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_is_caught(notebook, name):
+def test_visible_tests_name_the_mistake(notebook, name):
     exercise, solution, message = MISTAKES[name]
     if message is None:
         run_tests(notebook, exercise, solution, hidden=False)  # the visible tests cannot tell
-        with pytest.raises((AssertionError, IndexError)):
-            run_tests(notebook, exercise, solution, hidden=True)
     else:
         with pytest.raises(AssertionError, match=re.escape(message)):
             run_tests(notebook, exercise, solution, hidden=False)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_hidden_tests_alone_catch_the_mistake(notebook, key, name):
+    exercise, solution, _ = MISTAKES[name]
+    try:
+        emitted = hidden_alone(notebook, exercise, solution)
+    except (AssertionError, RuntimeError, IndexError, TypeError, AttributeError):
+        return  # the cell fails: no marks
+    assert compare(emitted, key[exercise])
 
 
 def test_visible_tests_name_most_mistakes_of_every_exercise():
