@@ -27,6 +27,7 @@ Options for all, run
   --profile smoke|quick|full seconds, minutes (default) or hours
   --device auto|cpu|cuda     where tensors live (default auto: a GPU if there is one)
   --cell-timeout SECONDS     the longest that one cell may take (default two hours)
+  --workers N                notebooks at once (default: the cores, four at most)
 
 Options for compile
   --check                    write nothing; fail if a committed notebook is out of step with its source
@@ -78,11 +79,11 @@ while [ $# -gt 0 ]; do
     argument=$1
     shift
     case $argument in
-        --python=* | --profile=* | --device=* | --notebooks=* | --only=* | --cell-timeout=*)
+        --python=* | --profile=* | --device=* | --notebooks=* | --only=* | --cell-timeout=* | --workers=*)
             set -- "${argument#*=}" "$@"
             argument=${argument%%=*}
             ;;
-        --python | --profile | --device | --notebooks | --only | --cell-timeout)
+        --python | --profile | --device | --notebooks | --only | --cell-timeout | --workers)
             if [ $# -eq 0 ]; then usage_error "$argument needs a value"; fi
             ;;
     esac
@@ -105,7 +106,7 @@ while [ $# -gt 0 ]; do
             run_options+=("$argument" "$1")
             given+=("all run $argument"); shift
             ;;
-        --only | --cell-timeout) run_options+=("$argument" "$1"); given+=("all run $argument"); shift ;;
+        --only | --cell-timeout | --workers) run_options+=("$argument" "$1"); given+=("all run $argument"); shift ;;
         --check) compile_options+=("$argument"); given+=("compile $argument") ;;
         *)
             if [ "$command" = test ]; then

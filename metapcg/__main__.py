@@ -54,6 +54,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--device", help="auto, cpu or cuda (default: HW11_DEVICE, else auto)")
     parser.add_argument("--output", type=Path, help="folder of results (default: HW11_OUTPUT, else reports/)")
     parser.add_argument("--cell-timeout", type=int, metavar="SECONDS", help="for one cell (default: two hours)")
+    parser.add_argument("--workers", type=_positive, metavar="N", help="notebooks at once (default: cores, 4 at most)")
     parser.set_defaults(run=run_notebooks)
 
 
@@ -78,7 +79,9 @@ def run_notebooks(options: argparse.Namespace) -> int:
     output = options.output or (output_dir() if which == "answers" else output_dir() / "code")
     output = output.expanduser().absolute()
     print(f"running {len(paths)} notebook(s) of {which}/{ASSIGNMENT}, profile {profile}, device {device}")
-    results = execute.run_notebooks(paths, output, profile=profile, device=device, cell_timeout=timeout)
+    results = execute.run_notebooks(
+        paths, output, profile=profile, device=device, cell_timeout=timeout, workers=options.workers
+    )
     page = write_report(output, profile)
     failed = [result.name for result in results if result.status != "ok"]
     print(f"\nlook at  {page}\n    and  {output / 'notebooks'}")

@@ -1,4 +1,7 @@
-"""Executes notebooks headlessly, one after the other, and writes what they give into the folder of results.
+"""Executes notebooks headlessly, several at once, and writes what they give into the folder of results.
+
+Each notebook has a kernel of its own, so that no variable of one reaches another. Two that need the same run of the
+experiments execute it once (``runs.execute_run`` keeps the second waiting). What reads the others' results comes last.
 
 A notebook that fails does not stop the others. Its new figures and tables are dropped, the HTML of its last good run
 stays, and ``NAME.failed.html`` shows how far it came. Every file is written beside its place and renamed when it is
@@ -8,6 +11,7 @@ whole.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import copy
 import datetime
@@ -21,15 +25,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 import nbformat
 import psutil
 from jupyter_client.kernelspec import NoSuchKernel
-from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbconvert import HTMLExporter
@@ -40,6 +43,8 @@ from metapcg.experiments.outputs import write_atomically
 
 CELL_TIMEOUT = 7200
 HEARTBEAT = 10.0
+READS_OTHERS = ("4_analysis",)
+"""Notebooks that show what the others' runs gave: they begin when all others have ended."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +99,10 @@ def run_notebooks(
     profile: str,
     device: str,
     cell_timeout: int = CELL_TIMEOUT,
+    workers: int | None = None,
     stream: TextIO | None = None,
 ) -> list[NotebookResult]:
-    """Execute notebooks in order, each in a fresh kernel that is started in the notebook's own folder.
+    """Execute notebooks, each in a fresh kernel that is started in the notebook's own folder.
 
     Writes ``notebooks/NAME.html``, what the notebooks save through ``metapcg.experiments.outputs``, and ``run.json``
     (one entry per notebook, kept for those not run this time).
@@ -106,76 +112,152 @@ def run_notebooks(
         output: folder of results.
         profile, device: handed to the notebooks as ``HW11_PROFILE`` and ``HW11_DEVICE``.
         cell_timeout: whole seconds that one cell may take.
+        workers: how many run at once; default: ``default_workers()``.
         stream: where progress goes; default: standard output.
+
+    Returns:
+        results in the order of ``paths``.
 
     Raises:
         OSError: results cannot be written (no space, no permission); earlier results are kept.
     """
-    progress = Progress(sys.stdout if stream is None else stream)
     (output / "notebooks").mkdir(parents=True, exist_ok=True)
     _remove_leftovers(output)
     staging = output / f".staging-{os.getpid()}"
-    results = []
+    shutil.rmtree(staging, ignore_errors=True)  # of an earlier process with the same number
     with tempfile.TemporaryDirectory(prefix="hw11-ipython-") as ipython_folder:
+        environment = {
+            **os.environ,
+            "HW11_PROFILE": profile,
+            "HW11_DEVICE": device,
+            "HW11_OUTPUT": str(output.absolute()),
+            # A person's start-up files and plotting back-end must not decide what a headless run gives.
+            "IPYTHONDIR": ipython_folder,
+            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        }
+        progress = Progress(sys.stdout if stream is None else stream)
+        house = _House(output, staging, environment, profile, device, cell_timeout, progress)
         try:
-            for number, path in enumerate(paths, start=1):
-                shutil.rmtree(staging, ignore_errors=True)
-                staging.mkdir()
-                environment = {
-                    **os.environ,
-                    "HW11_PROFILE": profile,
-                    "HW11_DEVICE": device,
-                    "HW11_NOTEBOOKS": str(path.parent.absolute()),
-                    "HW11_OUTPUT": str(output.absolute()),
-                    "HW11_STAGING": str(staging.absolute()),
-                    # A person's start-up files and plotting back-end must not decide what a headless run gives.
-                    "IPYTHONDIR": ipython_folder,
-                    "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-                }
-                progress.start(f"[{number}/{len(paths)}] {path.stem}")
-                result = _run_notebook(path, output, staging, environment, profile, device, cell_timeout, progress)
-                results.append(result)
-                progress.stop(_summary(result, output))
-                _record(output, result)
+            return _until_complete(house, paths, workers or default_workers())
         finally:
             shutil.rmtree(staging, ignore_errors=True)
             progress.close()
-    return results
+
+
+def default_workers() -> int:
+    """As many as there are cores this process may use, four at most: a kernel takes about a gigabyte."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(4, cores)
+
+
+@dataclass
+class _House:
+    """What the notebooks of one call share."""
+
+    output: Path
+    staging: Path
+    environment: dict[str, str]
+    profile: str
+    device: str
+    cell_timeout: int
+    progress: Progress
+    clients: list[NotebookClient] = field(default_factory=list)
+    stopping: bool = False
+
+    def stop(self) -> None:
+        """From now on kernels are killed, not asked to end, and a dead one is no result."""
+        self.stopping = True
+        for client in self.clients:
+            client.shutdown_kernel = "immediate"
+
+
+def _until_complete(house: _House, paths: Sequence[Path], workers: int) -> list[NotebookResult]:
+    """Run the event loop; when it is interrupted, end all kernels at once and raise ``KeyboardInterrupt``."""
+    loop = asyncio.new_event_loop()
+    try:
+        everything = loop.create_task(_run_all(house, paths, workers))
+        try:
+            return loop.run_until_complete(everything)
+        except (KeyboardInterrupt, asyncio.CancelledError) as ended:
+            house.stop()
+            loop.run_until_complete(_cancel({everything}))
+            raise KeyboardInterrupt from ended
+        finally:
+            # nbclient leaves its watch over a kernel behind when it is cancelled
+            loop.run_until_complete(_cancel(asyncio.all_tasks(loop)))
+    finally:
+        loop.close()
+
+
+async def _run_all(house: _House, paths: Sequence[Path], workers: int) -> list[NotebookResult]:
+    places = asyncio.Semaphore(workers)
+
+    async def run_one(number: int, path: Path) -> NotebookResult:
+        async with places:
+            title = f"[{number}/{len(paths)}] {path.stem}"
+            house.progress.start(title)
+            result = await _run_notebook(path, house, title)
+            house.progress.stop(title, _summary(result, house.output))
+            _record(house.output, result)
+            return result
+
+    results: dict[Path, NotebookResult] = {}
+    for reads_others in (False, True):
+        chosen = [(number, path) for number, path in enumerate(paths, 1) if (path.stem in READS_OTHERS) is reads_others]
+        tasks = {path: asyncio.create_task(run_one(number, path)) for number, path in chosen}
+        try:
+            if tasks:
+                await asyncio.wait(tasks.values(), return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            left = [task for task in tasks.values() if not task.done()]
+            if left:  # interrupted, or one of them could not write its results
+                house.stop()
+                await _cancel(left)
+        for task in tasks.values():
+            if not task.cancelled() and task.exception():
+                raise task.exception()
+        results.update({path: task.result() for path, task in tasks.items()})
+    return [results[path] for path in paths]
+
+
+async def _cancel(tasks: Iterable[asyncio.Task]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Progress:
-    """Says which notebook and which cell is running, and for how long.
+    """Says which notebooks and which of their cells are running, and for how long.
 
-    On a terminal one line is rewritten every second; elsewhere a plain line appears every ten seconds of waiting.
+    On a terminal one line is rewritten every second; elsewhere a plain line per notebook appears every ten seconds.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._terminal = stream, stream.isatty()
         self._lock, self._wake = threading.Lock(), threading.Event()
-        self._title, self._cell = "", ""
-        self._begin = self._cell_begin = 0.0
+        self._running: dict[str, tuple[str, float, float]] = {}  # title -> cell, its beginning, the notebook's
         self._interval = 1.0 if self._terminal else HEARTBEAT
         self._thread: threading.Thread | None = None
 
     def start(self, title: str) -> None:
         """A notebook begins."""
         with self._lock:
-            self._title, self._cell, self._begin = title, "starting its kernel", time.monotonic()
-            self._cell_begin = self._begin
+            now = time.monotonic()
+            self._running[title] = ("starting its kernel", now, now)
             self._line(f"{title}: starting")
         if self._thread is None:
             self._thread = threading.Thread(target=self._beat, daemon=True)
             self._thread.start()
 
-    def cell(self, text: str) -> None:
-        """A cell begins."""
+    def cell(self, title: str, text: str) -> None:
+        """A cell of a running notebook begins."""
         with self._lock:
-            self._cell, self._cell_begin = text, time.monotonic()
+            self._running[title] = (text, time.monotonic(), self._running[title][2])
 
-    def stop(self, text: str) -> None:
+    def stop(self, title: str, text: str) -> None:
         """A notebook has ended."""
         with self._lock:
-            title, self._title = self._title, ""
+            del self._running[title]
             self._line(f"{title}: {text}")
 
     def close(self) -> None:
@@ -188,17 +270,17 @@ class Progress:
     def _beat(self) -> None:
         while not self._wake.wait(self._interval):
             with self._lock:
-                if not self._title:
-                    continue
                 now = time.monotonic()
-                in_cell, in_all = _duration(now - self._cell_begin), _duration(now - self._begin)
-                text = f"{self._title}: {self._cell}, {in_cell}; {in_all} in all"
                 if self._terminal:
+                    parts = [
+                        f"{title}: {cell}, {_duration(now - at)}" for title, (cell, at, _) in self._running.items()
+                    ]
                     width = shutil.get_terminal_size().columns - 1
-                    self._stream.write("\r" + text[:width].ljust(width))
+                    self._stream.write("\r" + "; ".join(parts)[:width].ljust(width))
                     self._stream.flush()
                 else:
-                    self._line(text)
+                    for title, (cell, at, begin) in self._running.items():
+                        self._line(f"{title}: {cell}, {_duration(now - at)}; {_duration(now - begin)} in all")
 
     def _line(self, text: str) -> None:
         if self._terminal:
@@ -207,17 +289,9 @@ class Progress:
         self._stream.flush()
 
 
-def _run_notebook(
-    path: Path,
-    output: Path,
-    staging: Path,
-    environment: dict[str, str],
-    profile: str,
-    device: str,
-    cell_timeout: int,
-    progress: Progress,
-) -> NotebookResult:
+async def _run_notebook(path: Path, house: _House, title: str) -> NotebookResult:
     begin, cell_id, error, done = time.monotonic(), "", "", 0
+    output, staging = house.output, house.staging / path.stem
     good, failed = output / "notebooks" / f"{path.stem}.html", output / "notebooks" / f"{path.stem}.failed.html"
     numbers: dict[int, int] = {}
     current = ""
@@ -227,12 +301,14 @@ def _run_notebook(
         nonlocal current
         if cell_index in numbers:
             current = _cell_name(cell, cell_index)
-            progress.cell(f"cell {numbers[cell_index]}/{len(numbers)} ({current})")
+            house.progress.cell(title, f"cell {numbers[cell_index]}/{len(numbers)} ({current})")
 
     def on_executed(cell: NotebookNode, cell_index: int, execute_reply: dict) -> None:
         nonlocal done
         done += execute_reply["content"]["status"] == "ok"
 
+    staging.mkdir(parents=True)
+    folders = {"HW11_NOTEBOOKS": str(path.parent.absolute()), "HW11_STAGING": str(staging.absolute())}
     try:
         notebook = nbformat.read(path, as_version=4)
         numbers = {
@@ -243,7 +319,7 @@ def _run_notebook(
         }
         client = NotebookClient(
             notebook,
-            timeout=cell_timeout,
+            timeout=house.cell_timeout,
             kernel_name="python3",
             resources={"metadata": {"path": str(path.parent)}},
             extra_arguments=["--log-level=ERROR"],  # kernels warn on the terminal that loopback is not encrypted
@@ -251,20 +327,23 @@ def _run_notebook(
             on_cell_start=on_start,
             on_cell_executed=on_executed,
         )
+        house.clients.append(client)
         try:
-            client.execute(env=environment)
-        except (asyncio.CancelledError, AssertionError) as ended:
-            # Interrupted while the kernel was starting: nbclient cancels itself, or misses what it has just taken down.
-            raise KeyboardInterrupt from ended
-        except KeyboardInterrupt:
-            if client.km is not None:
-                run_sync(client.km.shutdown_kernel)(now=True)
-            raise
+            await client.async_execute(env={**house.environment, **folders})
+        except (AssertionError, asyncio.CancelledError) as ended:
+            # Interrupted while the kernel was starting: nbclient leaves it running, or misses what it has taken down
+            # itself, and would try once more when Python ends.
+            if client.km is not None and client.km.has_kernel:
+                await client.km.shutdown_kernel(now=True)
+            atexit.unregister(client._cleanup_kernel)
+            raise asyncio.CancelledError from ended
     except CellExecutionError as problem:
         cell_id, error = current, _one_line(f"{problem.ename}: {problem.evalue}")
     except CellTimeoutError:
-        cell_id, error = current, f"took longer than {cell_timeout} s (--cell-timeout SECONDS gives it more)"
-    except DeadKernelError:
+        cell_id, error = current, f"took longer than {house.cell_timeout} s (--cell-timeout SECONDS gives it more)"
+    except DeadKernelError as dead:
+        if house.stopping:  # nbclient takes its own cancellation for a dead kernel
+            raise asyncio.CancelledError from dead
         cell_id, error = current, "the kernel died (out of memory, or the code ended its own process)"
     except (NoSuchKernel, RuntimeError) as problem:
         error = _one_line(f"its kernel cannot be started: {problem}")
@@ -289,8 +368,8 @@ def _run_notebook(
         error=error,
         html=(failed if error else good).name if notebook is not None else "",
         kept=good.name if error and good.is_file() else "",
-        profile=profile,
-        device=device,
+        profile=house.profile,
+        device=house.device,
         finished=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
     )
 

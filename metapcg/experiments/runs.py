@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from filelock import FileLock
 
 import metapcg
 from metapcg.envs.representations import check_representation
@@ -409,6 +410,8 @@ def execute_run(
 ) -> RunResult:
     """Train, evaluate, and leave everything in ``folder``; a complete folder is only read, a begun one is continued.
 
+    While another process executes the same run, this one waits for it.
+
     Args:
         settings: see ``RunSettings``.
         functions: has the functions that the algorithm needs (``algorithms.Algorithm.function_names``), such as
@@ -434,8 +437,11 @@ def execute_run(
     if _belongs_here(folder, identity) and (folder / "done.json").is_file():
         return load_run(folder)
 
-    with torch_threads(threads):
-        folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    # The lock ends with its process, however that ends; the file itself says nothing.
+    with torch_threads(threads), FileLock(folder / ".lock"):
+        if _belongs_here(folder, identity) and (folder / "done.json").is_file():
+            return load_run(folder)  # the process that was waited for has completed it
         record = {"format": FORMAT, "fingerprint": identity, "settings": settings.to_dict(), **environment(device)}
         resume = None
         if (folder / "settings.json").is_file():
@@ -467,6 +473,7 @@ def execute_run(
         write_results(folder, identity, trained.params, trained.history, outcome, timing)
         (folder / "state.pt").unlink(missing_ok=True)
         _remove_leftovers(folder)
+    (folder / ".lock").unlink(missing_ok=True)
     return load_run(folder)
 
 
@@ -650,7 +657,7 @@ def _belongs_here(folder: Path, identity: str) -> bool:
         return False
     if not folder.is_dir():
         raise ValueError(f"{folder} is a file; give another folder")
-    if not any(not entry.name.endswith(".tmp") for entry in folder.iterdir()):
+    if all(entry.name.endswith((".tmp", ".lock")) for entry in folder.iterdir()):
         return False
     record = _read_record(folder)
     if record["fingerprint"] != identity:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import linecache
 import shutil
+import threading
 import types
 
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from metapcg.experiments import runs
 from metapcg.experiments.algorithms import ALGORITHMS, Session
@@ -43,6 +45,27 @@ def complete(tmp_path_factory, functions, tiny_settings):
     folder = tmp_path_factory.mktemp("complete") / "run"
     execute_run(tiny_settings(), functions, folder)
     return folder
+
+
+def test_second_process_on_the_same_run_waits_and_only_reads(tmp_path, functions, tiny_settings):
+    folder, settings = tmp_path / "run", tiny_settings()
+    folder.mkdir()
+    trained = []
+
+    def execute():
+        execute_run(settings, functions, folder, on_iteration=lambda *row: trained.append(row[0]))
+
+    with FileLock(folder / ".lock") as lock:
+        other = threading.Thread(target=execute)
+        other.start()
+        other.join(0.5)
+        assert other.is_alive() and not trained, "it did not wait for the process that holds the run"
+        lock.release()
+        other.join()
+    assert trained == list(range(settings.iterations))
+    execute()
+    assert trained == list(range(settings.iterations)), "a complete run was executed again"
+    assert not (folder / ".lock").exists()
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -125,11 +125,11 @@ def test_terminal_shows_one_line_that_is_rewritten():
     stream = Terminal()
     progress = Progress(stream)
     progress.start("[1/1] 0_n")
-    progress.cell("cell 1/1 (train)")
+    progress.cell("[1/1] 0_n", "cell 1/1 (train)")
     deadline = time.monotonic() + 20
     while "cell 1/1 (train)" not in stream.getvalue() and time.monotonic() < deadline:
         time.sleep(0.05)
-    progress.stop("done")
+    progress.stop("[1/1] 0_n", "done")
     progress.close()
     assert "\r[1/1] 0_n: cell 1/1 (train)" in stream.getvalue()
     assert stream.getvalue().endswith("\r[1/1] 0_n: done\n")
@@ -167,7 +167,7 @@ def test_interrupted_run_ends_its_kernel_and_keeps_what_was_good(tmp_path, numbe
         time.sleep(0.1)
     runner.send_signal(number)
     error = runner.communicate(timeout=60)[1]
-    assert runner.returncode != 0 and error.splitlines()[-1] == "KeyboardInterrupt"
+    assert runner.returncode != 0 and error.splitlines()[-1] == "KeyboardInterrupt", error
     kernel = int(pid.read_text())
     while Path(f"/proc/{kernel}").exists() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -175,6 +175,34 @@ def test_interrupted_run_ends_its_kernel_and_keeps_what_was_good(tmp_path, numbe
     assert files_in(output) == {"notebooks/0_n.html"}
     assert (output / "notebooks/0_n.html").read_text() == "good"
     assert not list(output.glob(".staging-*"))
+
+
+def test_notebooks_run_at_the_same_time_and_the_analysis_after_all_others(tmp_path):
+    meet = (
+        "import time, pathlib\nfolder = pathlib.Path({folder!r})\n(folder / {mine!r}).touch()\n"
+        "begin = time.monotonic()\nwhile not (folder / {other!r}).exists():\n"
+        "    assert time.monotonic() - begin < 60, 'the other notebook did not start'\n    time.sleep(0.05)\n"
+    )
+    folder = str(tmp_path)
+    last = "import pathlib\nassert sorted(p.name for p in pathlib.Path({!r}).glob('[ab]')) == ['a', 'b']"
+    paths = [
+        write_notebook(tmp_path / "n/4_analysis.ipynb", ("read", last.format(folder))),
+        write_notebook(tmp_path / "n/0_a.ipynb", ("meet", meet.format(folder=folder, mine="a", other="b"))),
+        write_notebook(tmp_path / "n/1_b.ipynb", ("meet", meet.format(folder=folder, mine="b", other="a"))),
+    ]
+    results, text = run(paths, tmp_path / "reports", workers=2)
+    assert [result.name for result in results] == ["4_analysis", "0_a", "1_b"], text
+    assert {result.status for result in results} == {"ok"}, text
+
+
+def test_one_worker_runs_them_in_turn(tmp_path):
+    busy = (
+        "import pathlib, time\nflag = pathlib.Path({!r})\nassert not flag.exists(), 'two at once'\n"
+        "flag.touch()\ntime.sleep(0.5)\nflag.unlink()"
+    ).format(str(tmp_path / "busy"))
+    paths = [write_notebook(tmp_path / f"n/{k}_n.ipynb", ("work", busy)) for k in range(2)]
+    results, text = run(paths, tmp_path / "reports", workers=1)
+    assert [result.status for result in results] == ["ok", "ok"], text
 
 
 def test_notebooks_are_chosen_by_part_of_their_name(tmp_path):
