@@ -250,6 +250,7 @@ def train_on_all_tasks(session: Session) -> TrainingResult:
         epochs=settings.outer_epochs,
         clip=settings.clip,
         entropy_weight=settings.entropy_weight,
+        max_gradient_norm=settings.max_gradient_norm,
         **session.training_hooks(),
     )
 

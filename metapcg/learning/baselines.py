@@ -59,6 +59,7 @@ def train_multi_task(
     epochs: int = 4,
     clip: float = 0.2,
     entropy_weight: float = 0.0,
+    max_gradient_norm: float = 10.0,
     params: Params | None = None,
     device: torch.device | str = "cpu",
     on_iteration: Callable[[int, Params, dict[str, float]], None] | None = None,
@@ -74,6 +75,7 @@ def train_multi_task(
     Args:
         make_problem: seed → a problem with a fresh batch of training tasks.
         iterations: batches collected; ``epochs`` Adam steps of size ``lr`` on each.
+        max_gradient_norm: the gradient is scaled down to this norm.
         resume, on_state, state_every: as in ``meta_training.meta_train``.
 
     Returns:
@@ -102,7 +104,7 @@ def train_multi_task(
             loss = loss_fn(leaves, batch).mean()
             adam.zero_grad()
             loss.backward()
-            torch.nn.utils.clip_grad_norm_(list(leaves.values()), 10.0)
+            torch.nn.utils.clip_grad_norm_(list(leaves.values()), max_gradient_norm)
             adam.step()
         if not all(bool(torch.isfinite(v).all()) for v in leaves.values()):
             raise Diverged(f"training diverged at iteration {iteration}: loss {float(loss)}", good)
