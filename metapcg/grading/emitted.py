@@ -11,7 +11,7 @@ TOLERANCE = 1e-6
 def compare(got: Sequence[dict], right: Sequence[dict], tolerance: float = TOLERANCE) -> list[str]:
     """Return one line per record that differs from the worked solution's, in order; none if all agree.
 
-    Records are those of ``metapcg.learning.checks.emit``. The lines hold the texts of the *right* records and no number.
+    Records are those of ``metapcg.learning.checks.emit``. The lines hold the texts of the *right* records, no numbers.
 
     Args:
         got: what the student's cell emitted; anything in it may be forged or malformed.
@@ -71,4 +71,6 @@ def _same_entry(got: object, right: object, tolerance: float) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 2**63 if isinstance(value, int) else math.isfinite(value)  # a huge int is no float
