@@ -128,8 +128,8 @@ class PcgrlEnv(LevelEnv):
         engine.set_levels(before.maps, None if self.representation == "wide" else before.positions)
         for name in EPISODE:
             getattr(engine, name)[...] = getattr(before, name)
-        if not new_probs:
-            engine._densities[...] = before._densities  # binary's share of empty cells in the next level
+        # Binary's share of empty cells in the next level, of which reset(0) has drawn another.
+        engine._densities[...] = engine.start_probabilities[0] if new_probs else before._densities
 
     def _build(self, settings, limits):
         super()._build(settings, limits)

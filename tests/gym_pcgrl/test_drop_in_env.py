@@ -118,10 +118,11 @@ def test_max_targets_is_another_name_for_max_crates():
     assert "max_crates" not in binary.settings
 
 
+@pytest.mark.parametrize("quirks", ["gym-pcgrl", None])
 @pytest.mark.parametrize("name", IDS)
-def test_an_episode_goes_on_after_adjust_param(name):
+def test_an_episode_goes_on_after_adjust_param(name, quirks):
     """With other limits nothing else changes: the same random cells, the same rewards, the counters go on."""
-    left_alone, adjusted = (gymnasium.make(name, quirks=None) for _ in range(2))
+    left_alone, adjusted = (gymnasium.make(name, quirks=quirks) for _ in range(2))
     for env in (left_alone, adjusted):
         env.reset(seed=4)
     rng = np.random.default_rng(0)
@@ -141,6 +142,13 @@ def test_an_episode_goes_on_after_adjust_param(name):
     assert step >= 4 and other[4]["max_changes"] > one[4]["max_changes"]
     one, other = left_alone.reset()[0], adjusted.reset()[0]
     assert all(np.array_equal(one[part], other[part]) for part in one)
+
+
+def test_new_probabilities_hold_for_the_next_level():
+    env = PcgrlEnv("binary", "turtle")
+    env.reset(seed=0)
+    env.adjust_param(probs={"empty": 0.0, "solid": 1.0})
+    assert env.reset()[0]["map"].all() and not env.reset()[0]["map"].all()  # after it random_probs draws again
 
 
 def test_another_size_ends_the_episode():
