@@ -12,21 +12,25 @@ from pathlib import Path
 
 
 def add_compile(commands: argparse._SubParsersAction) -> None:
-    """``compile``: notebooks/*.py → answers/, base_code/, missing ones in code/."""
-    parser = commands.add_parser("compile", help="build the notebooks from their sources in notebooks/")
+    """``compile``: notebooks/*.py → answers/, base_code/, missing ones in code/, and the papers in reports/."""
+    parser = commands.add_parser(
+        "compile", help="build notebooks, questions and rubric from their sources in notebooks/"
+    )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if a committed notebook is out of step"
+        "--check", action="store_true", help="write nothing; exit 1 if a committed notebook or paper is out of step"
     )
     parser.set_defaults(run=run_compile)
 
 
 def run_compile(options: argparse.Namespace) -> int:
-    """Build or check the notebooks; 0 when all is well, 1 when ``--check`` finds one out of step."""
+    """Build or check notebooks and papers; 0 when all is well, 1 when ``--check`` finds one out of step."""
     from metapcg.grading.build import check_in_step, compile_notebooks
+    from metapcg.grading.papers import compile_papers, out_of_step
     from metapcg.learning.solutions import repository_root
 
     root = repository_root()
     changes = check_in_step(root) if options.check else compile_notebooks(root)
+    changes.written += out_of_step(root) if options.check else compile_papers(root)
     for path in changes.written:
         print(f"out of step with its source: {path}" if options.check else f"written: {path}")
     for path in changes.copied:
@@ -37,7 +41,7 @@ def run_compile(options: argparse.Namespace) -> int:
         print("error: run './compile_and_run.sh compile' and commit what it writes", file=sys.stderr)
         return 1
     if not (changes.written or changes.copied or changes.without_source):
-        print("notebooks are up to date")
+        print("notebooks and papers are up to date")
     return 0
 
 

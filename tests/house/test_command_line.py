@@ -39,7 +39,7 @@ def test_compile_check_fails_until_compile_has_written(repository, capsys):
     assert command_line.main(["compile"]) == 0
     assert "copied from its starter: code/hw11/0_sums.ipynb" in capsys.readouterr().out
     assert command_line.main(["compile", "--check"]) == 0
-    assert capsys.readouterr().out == "notebooks are up to date\n"
+    assert capsys.readouterr().out == "notebooks and papers are up to date\n"
 
 
 def test_every_fault_of_a_source_is_one_error_line(repository, capsys):
