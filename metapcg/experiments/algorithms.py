@@ -19,7 +19,11 @@ from torch import Tensor
 from metapcg.learning.baselines import UniformPolicy, random_returns, train_multi_task
 from metapcg.learning.level_problem import LevelProblem
 from metapcg.learning.meta_training import TrainingResult, adaptation_returns, meta_train
+from metapcg.learning.off_policy_training import FUNCTIONS as PEARL_FUNCTIONS
+from metapcg.learning.off_policy_training import adapt_by_context, off_policy_train
 from metapcg.learning.policies import Params, to_device
+from metapcg.learning.recurrent_training import FUNCTIONS as RL2_FUNCTIONS
+from metapcg.learning.recurrent_training import train_recurrent, trial_returns
 from metapcg.learning.rollouts import Streams, collect, episode_returns
 from metapcg.learning.training_state import TrainingState
 from metapcg.tasks.families import DirectionFamily
@@ -34,6 +38,7 @@ GALLERY_TASKS = 4
 # Purposes of a run's seed. Training uses the seed itself (see ``meta_train``); these give the other streams, which
 # training never sees, a spawn key of their own.
 _EVALUATION_TASKS, _EVALUATION_EPISODES, _TUNING_TASKS, _TUNING_EPISODES, _GALLERY, _START = range(1001, 1007)
+_REPLAY_TASKS = 1007
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,9 @@ class Algorithm:
         functions: names of the notebook's functions it calls, without the surrogate.
         uses_surrogate: whether it adapts by gradient steps on ``settings.surrogate``.
         tell_task: whether the policy is told its task's weights.
+        policy: settings and split → what acts; None: the feed-forward policy, ``settings.policy``.
+        gallery: plays a few tasks from the same start levels before and after adaptation; None: one episode with the
+            trained and one with the adapted parameters.
     """
 
     name: str
@@ -68,6 +76,8 @@ class Algorithm:
     functions: tuple[str, ...] = ()
     uses_surrogate: bool = False
     tell_task: bool = False
+    policy: Callable[[RunSettings, str], Any] | None = None
+    gallery: Callable[[Session, Params, str, TaskBatch], dict[str, np.ndarray]] | None = None
 
     def function_names(self, settings: RunSettings) -> tuple[str, ...]:
         """The functions that a run with these settings needs."""
@@ -109,12 +119,24 @@ class Session:
 
     def policy(self, split: str = TRAIN):
         """The policy for a split."""
+        if self.algorithm.policy is not None:
+            return self.algorithm.policy(self.settings, split)
         return self.settings.policy(split, self.algorithm.tell_task)
 
     def train_problem(self, seed: np.random.SeedSequence) -> LevelProblem:
         """A batch of training tasks."""
         tasks = self.settings.task_family().sample(TRAIN, self.settings.tasks, seed)
         return self.problem(tasks, self.settings.episodes)
+
+    def replay_tasks(self) -> TaskBatch:
+        """The training tasks of an algorithm that keeps a replay for each: directions in pairs of w and -w."""
+        family = self.settings.task_family()
+        if self.settings.num_train_tasks is not None:
+            return family.train_tasks()
+        count, seed = self.settings.replay_tasks, self.seed(_REPLAY_TASKS)
+        if isinstance(family, DirectionFamily):
+            return family.sample(TRAIN, count, seed, antithetic=count % 2 == 0)
+        return family.sample(TRAIN, count, seed)
 
     def evaluation_tasks(self, split: str) -> TaskBatch:
         """The tasks that a split is evaluated on; the same for every algorithm, other ones for another seed."""
@@ -184,6 +206,8 @@ class Session:
         order = np.argsort(every.parameters[:, 0], kind="stable")
         count = min(GALLERY_TASKS, len(every))
         tasks = every[order[(np.arange(count) * len(every)) // count]]
+        if self.algorithm.gallery is not None:
+            return self.algorithm.gallery(self, params, split, tasks)
         policy = self.policy(split)
         arrays: dict[str, np.ndarray] = {"parameters": tasks.parameters}
         seed = lambda: self.seed(_GALLERY, SPLITS.index(split))  # noqa: E731
@@ -251,6 +275,33 @@ def train_on_all_tasks(session: Session) -> TrainingResult:
         clip=settings.clip,
         entropy_weight=settings.entropy_weight,
         max_gradient_norm=settings.max_gradient_norm,
+        **session.training_hooks(),
+    )
+
+
+def train_rl2(session: Session) -> TrainingResult:
+    """RL²: a policy with a memory, over trials of several episodes."""
+    settings = session.settings
+    return train_recurrent(
+        session.functions,
+        session.policy(),
+        session.train_problem,
+        settings.recurrent_settings(),
+        settings.seed,
+        **session.training_hooks(),
+    )
+
+
+def train_pearl(session: Session) -> TrainingResult:
+    """PEARL: an encoder of experience and a soft actor-critic that is told what it infers, from replay."""
+    settings = session.settings
+    return off_policy_train(
+        session.functions,
+        session.policy(),
+        session.replay_tasks(),
+        session.problem,
+        settings.off_policy_settings(),
+        settings.seed,
         **session.training_hooks(),
     )
 
@@ -337,6 +388,93 @@ def evaluate_random(session: Session, params: Params, split: str) -> SplitResult
     return session.split_result(split, tasks, returns[:, None], 0)
 
 
+def evaluate_trials(session: Session, params: Params, split: str) -> SplitResult:
+    """Trials of ``eval_steps`` + 1 episodes on each task; step k is the episode that k others came before."""
+    settings = session.settings
+    tasks = session.evaluation_tasks(split)
+    returns = trial_returns(
+        session.functions,
+        session.policy(split),
+        params,
+        session.problem(tasks, settings.eval_episodes),
+        settings.eval_steps + 1,
+        session.seed(_EVALUATION_EPISODES, SPLITS.index(split)),
+        session.device,
+        reset_between_episodes=settings.reset_between_episodes,
+    )
+    return session.split_result(split, tasks, returns.mean(1), 1)
+
+
+class _SameStart:
+    """A problem that begins the first and the last episode of a trial from the same levels, and remembers both."""
+
+    def __init__(self, problem: LevelProblem, episodes: int, seed: np.random.SeedSequence):
+        self._problem, self._last, self._seed = problem, episodes - 1, seed
+        self.num_tasks, self.num_envs, self.horizon = problem.num_tasks, problem.num_envs, problem.horizon
+        self._episode = -1
+        self.step = problem.step
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def reset(self, seed: np.random.SeedSequence):
+        self._episode += 1
+        obs = self._problem.reset(self._seed if self._episode in (0, self._last) else seed)
+        if self._episode == 0:
+            engine = self._problem.engine
+            self.arrays["start"], self.arrays["start_stats"] = engine.maps[:, 0].copy(), engine.stats[:, 0].copy()
+        return obs
+
+    def keep(self, episode: int, problem: Any) -> None:
+        """An episode has ended everywhere."""
+        engine = self._problem.engine
+        for name, when in (("before", 0), ("after", self._last)):
+            if episode == when:
+                self.arrays[name], self.arrays[f"{name}_stats"] = engine.maps[:, 0].copy(), engine.stats[:, 0].copy()
+
+
+def trial_gallery(session: Session, params: Params, split: str, tasks: TaskBatch) -> dict[str, np.ndarray]:
+    """Levels after the first and after the last episode of one trial on each task, from the same start levels."""
+    settings = session.settings
+    episodes = settings.eval_steps + 1
+    seed = session.seed(_GALLERY, SPLITS.index(split))
+    same = _SameStart(session.problem(tasks, 1), episodes, seed.spawn(1)[0])
+    returns = trial_returns(
+        session.functions, session.policy(split), params, same, episodes, seed, session.device,
+        reset_between_episodes=settings.reset_between_episodes, on_episode=same.keep,
+    )[:, 0]  # fmt: skip
+    ends = {"before_return": returns[:, 0], "after_return": returns[:, -1]}
+    return {"parameters": tasks.parameters, **same.arrays, **ends}
+
+
+def evaluate_context(session: Session, params: Params, split: str) -> SplitResult:
+    """Trials of ``eval_steps`` + 1 episodes; z from the prior, then the mean given all own transitions so far."""
+    settings = session.settings
+    tasks = session.evaluation_tasks(split)
+    trials = adapt_by_context(
+        session.functions,
+        session.policy(split),
+        params,
+        session.problem(tasks, settings.eval_episodes),
+        settings.eval_steps,
+        session.seed(_EVALUATION_EPISODES, SPLITS.index(split)),
+        session.device,
+    )
+    return session.split_result(split, tasks, trials.returns.mean(1), 1)
+
+
+def context_gallery(session: Session, params: Params, split: str, tasks: TaskBatch) -> dict[str, np.ndarray]:
+    """As ``trial_gallery``, for an agent that infers z."""
+    steps = session.settings.eval_steps
+    seed = session.seed(_GALLERY, SPLITS.index(split))
+    problem = session.problem(tasks, 1)
+    same = _SameStart(problem, steps + 1, seed.spawn(1)[0])
+    returns = adapt_by_context(
+        session.functions, session.policy(split), params, same, steps, seed, session.device,
+        on_episode=lambda episode: same.keep(episode, problem),
+    ).returns[:, 0]  # fmt: skip
+    ends = {"before_return": returns[:, 0], "after_return": returns[:, -1]}
+    return {"parameters": tasks.parameters, **same.arrays, **ends}
+
+
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
@@ -347,6 +485,14 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm(
             "fomaml", "FOMAML", "MAML without second derivatives",
             train_maml, evaluate_adaptation, ("adapt", "meta_loss"), uses_surrogate=True,
+        ),
+        Algorithm(
+            "rl2", "RL²", "a recurrent policy that adapts within its memory",
+            train_rl2, evaluate_trials, RL2_FUNCTIONS, policy=RunSettings.recurrent_policy, gallery=trial_gallery,
+        ),
+        Algorithm(
+            "pearl", "PEARL", "infers a latent task from its own transitions, acts on it; learns from replay",
+            train_pearl, evaluate_context, PEARL_FUNCTIONS, policy=RunSettings.context_agent, gallery=context_gallery,
         ),
         Algorithm(
             "pretrained", "pretrained", "one policy trained on all tasks, then gradient steps",

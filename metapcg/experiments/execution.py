@@ -63,6 +63,14 @@ def cost(settings: RunSettings) -> float:
     train = settings.iterations * settings.tasks * settings.episodes
     if settings.algorithm in ("maml", "fomaml"):
         train *= settings.inner_steps + 1
+    if settings.algorithm == "rl2":
+        train *= settings.trial_episodes
+    if settings.algorithm == "pearl":
+        # A gradient step on 16 tasks' batches takes about as long as playing 2000 steps.
+        train = settings.iterations * (
+            min(settings.tasks, settings.num_train_tasks or settings.replay_tasks) * settings.episodes
+            * settings.trial_episodes + 2000 * settings.updates / settings.horizon
+        )  # fmt: skip
     adapts = settings.algorithm not in ("oracle", "random")
     evaluate = len(settings.splits) * settings.eval_tasks * settings.eval_episodes
     evaluate *= settings.eval_steps + 1 if adapts else 1

@@ -73,6 +73,19 @@ NOTEBOOK_OF: dict[str, str] = {
     "surrogate_dice": "0_policy_gradient",
     "adapt": "1_maml",
     "meta_loss": "1_maml",
+    "build_inputs": "2_rl2",
+    "gru_cell": "2_rl2",
+    "unroll": "2_rl2",
+    "trial_advantages": "2_rl2",
+    "clipped_policy_loss": "2_rl2",
+    "returns_by_episode": "2_rl2",
+    "transition_inputs": "3_pearl",
+    "gaussian_product": "3_pearl",
+    "kl_to_prior": "3_pearl",
+    "choose_latent": "3_pearl",
+    "soft_target": "3_pearl",
+    "actor_loss": "3_pearl",
+    "soft_update": "3_pearl",
 }
 """Function → the notebook in which it is an exercise."""
 

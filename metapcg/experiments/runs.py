@@ -44,12 +44,15 @@ import metapcg
 from metapcg.envs.representations import check_representation
 from metapcg.games import get_game
 from metapcg.learning.meta_training import OUTER_STEPS, AdvantageSettings, MetaSettings
+from metapcg.learning.off_policy_training import ContextAgent, OffPolicySettings, level_agent
 from metapcg.learning.policies import CropPolicy, Params
+from metapcg.learning.recurrent_policies import RecurrentCropPolicy
+from metapcg.learning.recurrent_training import RecurrentSettings
 from metapcg.learning.training_state import TrainingState
 from metapcg.tasks.families import FAMILIES, TaskFamily, make_family
 from metapcg.tasks.splits import SPLITS, check_split
 
-from .budgets import BUDGETS, COMMON, GAMES, REPRESENTATIONS
+from .budgets import BUDGETS, COMMON, FAMILY_BUDGETS, GAMES, REPRESENTATIONS
 from .functions import fingerprint
 from .outputs import output_dir, write_atomically
 from .profiles import check_profile
@@ -88,7 +91,7 @@ class RunSettings:
         max_gradient_norm: the outer gradient is scaled down to this norm.
         gamma: discount per step.
         lam: GAE's λ.
-        hidden: widths of the hidden layers.
+        hidden: widths of the hidden layers; for RL², of the crop's features and of the memory.
         crop: side of the egocentric crop in cells, odd.
         horizon: most steps of an episode.
         num_train_tasks: length of a finite list of training tasks; None for a continuum.
@@ -97,6 +100,16 @@ class RunSettings:
         eval_episodes: episodes per task and adaptation step in evaluation, also what each adaptation step learns from.
         eval_steps: K, adaptation steps in evaluation.
         splits: the splits to evaluate.
+        trial_episodes: RL²: episodes per trial in training; evaluation plays ``eval_steps`` + 1. PEARL: of these the
+            first is played with z from the prior, the others with z from the posterior.
+        minibatches: RL²: Adam steps per pass over a batch of trials.
+        reset_between_episodes: RL²: clear the memory at every episode's start, the mistake that an experiment measures.
+        replay_tasks: PEARL: training tasks, each with a replay of its own; with ``num_train_tasks`` it is that list.
+        updates: PEARL: gradient steps per iteration.
+        latent: PEARL: length of z.
+        kl_weight: PEARL: weight of the KL divergence to the prior.
+        reconstruction_weight: PEARL: weight of the rewards' reconstruction; 0 is PEARL as published. α, the weight of
+            the policy's entropy, is ``entropy_weight``.
 
     Raises:
         ValueError: a value that cannot be used; the message names the setting.
@@ -134,6 +147,14 @@ class RunSettings:
     eval_episodes: int = 20
     eval_steps: int = 3
     splits: tuple[str, ...] = SPLITS
+    trial_episodes: int = 2
+    minibatches: int = 1
+    reset_between_episodes: bool = False
+    replay_tasks: int = 100
+    updates: int = 30
+    latent: int = 4
+    kl_weight: float = 1e-3
+    reconstruction_weight: float = 0.0
 
     def __post_init__(self) -> None:
         from .algorithms import get_algorithm
@@ -172,6 +193,11 @@ class RunSettings:
             raise ValueError(f"splits: needs one or more names, each once; got {self.splits}")
         for split in self.splits:
             check_split(split)
+        for name in ("kl_weight", "reconstruction_weight"):
+            if _finite(name, getattr(self, name)) < 0:
+                raise ValueError(f"{name}: must be at least 0, got {getattr(self, name)!r}")
+        if self.algorithm == "pearl" and self.trial_episodes < 2:
+            raise ValueError(f"trial_episodes: PEARL needs at least 2, got {self.trial_episodes}")
         self.task_family()
 
     def task_family(self) -> TaskFamily:
@@ -211,6 +237,55 @@ class RunSettings:
         """How advantages are computed."""
         return AdvantageSettings(gamma=self.gamma, lam=self.lam)
 
+    def recurrent_settings(self) -> RecurrentSettings:
+        """The part that ``train_recurrent`` reads."""
+        return RecurrentSettings(
+            iterations=self.iterations,
+            trial_episodes=self.trial_episodes,
+            gamma=self.gamma,
+            lam=self.lam,
+            lr=self.outer_lr,
+            epochs=self.outer_epochs,
+            minibatches=self.minibatches,
+            clip=self.clip,
+            entropy_weight=self.entropy_weight,
+            max_gradient_norm=self.max_gradient_norm,
+            reset_between_episodes=self.reset_between_episodes,
+        )
+
+    def recurrent_policy(self, split: str = "train") -> RecurrentCropPolicy:
+        """The policy with a memory for a split's game and representation; parameters have the same shapes for all."""
+        family = self.task_family()
+        return RecurrentCropPolicy(family.split_game(split), family.split_representation(split), self.crop, self.hidden)
+
+    def off_policy_settings(self) -> OffPolicySettings:
+        """The part that ``off_policy_train`` reads."""
+        tasks = self.num_train_tasks or self.replay_tasks
+        per_round = self.episodes * self.trial_episodes
+        return OffPolicySettings(
+            iterations=self.iterations,
+            warm_up=min(2, self.iterations),
+            tasks=min(self.tasks, tasks),
+            prior_episodes=self.episodes,
+            posterior_episodes=per_round - self.episodes,
+            capacity=max(12, per_round),
+            updates=self.updates,
+            update_tasks=min(16, tasks),
+            context_size=per_round * self.horizon,
+            kl_weight=self.kl_weight,
+            temperature=self.entropy_weight,
+            gamma=self.gamma,
+            learning_rate=self.outer_lr,
+            reconstruction_weight=self.reconstruction_weight,
+        )
+
+    def context_agent(self, split: str = "train") -> ContextAgent:
+        """PEARL's networks for a split's game and representation; parameters have the same shapes for all of them."""
+        family = self.task_family()
+        return level_agent(
+            family.split_game(split), family.split_representation(split), self.latent, self.crop, self.hidden
+        )
+
     def policy(self, split: str = "train", tell_task: bool = False) -> CropPolicy:
         """The policy for a split's game and representation; parameters have the same shapes for all of them."""
         family = self.task_family()
@@ -221,21 +296,34 @@ class RunSettings:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        usual = {field.name: field.default for field in dataclasses.fields(self)}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in dataclasses.asdict(self).items()
+            if name not in _ADDED_LATER or value != usual[name]
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunSettings:
         """The inverse of ``to_dict``; ValueError for unknown or missing settings."""
         known = {field.name for field in dataclasses.fields(cls)}
-        unknown, missing = sorted(set(values) - known), sorted(known - set(values))
+        unknown, missing = sorted(set(values) - known), sorted(known - set(values) - set(_ADDED_LATER))
         if unknown or missing:
             raise ValueError(f"settings: unknown {unknown}, missing {missing}")
         return cls(**values)
 
 
+_ADDED_LATER = (
+    "trial_episodes", "minibatches", "reset_between_episodes", "replay_tasks", "updates", "latent", "kl_weight",
+    "reconstruction_weight",
+)  # fmt: skip
+"""Settings that are written only where they differ from their default, so that runs made before there were any keep
+their identity."""
+
 _COUNTS = {
     "seed": 0, "iterations": 0, "tasks": 1, "episodes": 1, "inner_steps": 0, "outer_epochs": 1, "crop": 1,
-    "horizon": 1, "eval_tasks": 1, "eval_episodes": 1, "eval_steps": 0,
+    "horizon": 1, "eval_tasks": 1, "eval_episodes": 1, "eval_steps": 0, "trial_episodes": 1, "minibatches": 1,
+    "replay_tasks": 1, "updates": 1, "latent": 1,
 }  # fmt: skip
 
 
@@ -275,6 +363,7 @@ def settings_for(
     values = {
         **COMMON[profile],
         **BUDGETS[algorithm][profile],
+        **FAMILY_BUDGETS.get(overrides.get("family", "direction"), {}).get(profile, {}).get(algorithm, {}),
         **GAMES[game],
         **REPRESENTATIONS[representation][profile],
         **overrides,

@@ -133,6 +133,21 @@ class CropPolicy:
             return windows.flatten(-2).flatten(-3, -2)
         return obs["crop"].flatten(-2).unsqueeze(-2)
 
+    def first_layer(self, params: Params, obs: Observation) -> Tensor:
+        """Crops through the first layer, before its nonlinearity: (..., places, hidden[0]).
+
+        One place for narrow and turtle, H·W places for wide. The first axis is M when ``params`` are batched.
+        """
+        codes = self._crops(obs)
+        lead = codes.shape[:-1]
+        device = codes.device
+        position = self._position_of_code.to(device)[codes.long()]
+        active = torch.nn.functional.one_hot(position, len(self.seen)).to(params["crop.bias"].dtype)
+        flat = (lead[0], -1) if is_batched(params) else (-1,)
+        x = active.reshape(*flat, self.crop**2 * len(self.seen))
+        weight = params["crop.weight"].index_select(-2, self.seen.to(device)).flatten(-3, -2)
+        return linear(x, weight, params["crop.bias"]).reshape(*lead, -1)
+
     def distribution(self, params: Params, obs: Observation) -> Categorical:
         """Action distribution for observations with any leading axes (the first is M when ``params`` are batched).
 
@@ -140,15 +155,11 @@ class CropPolicy:
             Categorical with logits (..., A); for wide A = H·W·tiles, flattened as (y·W + x)·tiles + tile.
         """
         batched = is_batched(params)
-        codes = self._crops(obs)
-        lead = codes.shape[:-1]
-        device = codes.device
-        position = self._position_of_code.to(device)[codes.long()]
-        active = torch.nn.functional.one_hot(position, len(self.seen)).to(params["crop.bias"].dtype)
+        h = self.first_layer(params, obs)
+        lead = h.shape[:-1]
+        device = h.device
         flat = (lead[0], -1) if batched else (-1,)
-        x = active.reshape(*flat, self.crop**2 * len(self.seen))
-        weight = params["crop.weight"].index_select(-2, self.seen.to(device)).flatten(-3, -2)
-        h = linear(x, weight, params["crop.bias"])
+        h = h.reshape(*flat, self.hidden[0])
         if self.task_features:
             task = obs["task"].unsqueeze(-2).expand(*lead, self.task_features).reshape(*flat, self.task_features)
             h = h + task @ params["task.weight"]

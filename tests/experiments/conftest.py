@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from metapcg.experiments.algorithms import Outcome, Session, get_algorithm
-from metapcg.experiments.functions import NotebookFunctions
+from metapcg.experiments.functions import NOTEBOOK_OF, NotebookFunctions
 from metapcg.experiments.runs import (
     FORMAT,
     RunSettings,
@@ -28,7 +28,7 @@ NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 @pytest.fixture(scope="session")
 def functions() -> NotebookFunctions:
     """The worked functions of the notebooks' sources."""
-    return NotebookFunctions({name: str(NOTEBOOKS / f"{name}.py") for name in ("0_policy_gradient", "1_maml")})
+    return NotebookFunctions({name: str(NOTEBOOKS / f"{name}.py") for name in set(NOTEBOOK_OF.values())})
 
 
 def tiny(algorithm: str = "maml", **overrides) -> RunSettings:
@@ -52,6 +52,7 @@ def tiny_settings():
 _PROGRESS = {
     "maml": (0.03, 0.78, 0.84, 0.86),
     "fomaml": (0.02, 0.72, 0.8, 0.83),
+    "rl2": (0.62, 0.8, 0.84, 0.85),
     "pretrained": (0.01, 0.3, 0.42, 0.5),
     "random-init": (0.0, 0.0, 0.0, 0.0),
     "oracle": (1.0,),

@@ -99,6 +99,7 @@ def test_a_complete_run_is_read_and_not_computed_again(complete, functions, tiny
         ("maml", {"outer": "trust-region"}),
         ("fomaml", {"outer": "clipped", "outer_epochs": 2}),
         ("oracle", {}),
+        ("rl2", {"minibatches": 2, "trial_episodes": 3}),
     ],
 )
 def test_a_stopped_run_ends_with_the_numbers_of_an_undisturbed_one(

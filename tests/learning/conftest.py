@@ -17,6 +17,12 @@ def maml():
 
 
 @pytest.fixture(scope="session")
+def rl2():
+    """The worked functions of notebook 2."""
+    return load(NOTEBOOKS / "2_rl2.py")
+
+
+@pytest.fixture(scope="session")
 def surrogates():
     """Name → the worked surrogate of notebook 0."""
     notebook = load(NOTEBOOKS / "0_policy_gradient.py")
