@@ -15,7 +15,7 @@ usage() {
 
 Commands
   all        compile the notebooks, execute them, write figures, tables and report into reports/ (default)
-  compile    build the notebooks from notebooks/: answers/, base_code/, and what is missing in code/
+  compile    build from notebooks/: answers/, base_code/, what is missing in code/, questions and rubric in reports/
   run        execute the notebooks
   test       run the tests; further arguments go to pytest
   setup      set up only
@@ -30,7 +30,7 @@ Options for all, run
   --workers N                notebooks at once (default: the cores, four at most)
 
 Options for compile
-  --check                    write nothing; fail if a committed notebook is out of step with its source
+  --check                    write nothing; fail if a committed notebook or paper is out of step with its source
 
 Options for all commands
   --python PATH              make .venv with this Python 3.10, 3.11 or 3.12 (also: PYTHON=PATH);
