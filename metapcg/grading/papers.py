@@ -378,8 +378,9 @@ def rubric_markdown(notebooks: Sequence[Notebook], source: dict) -> str:
                 title = f" · {item.title}" if item.title else ""
                 blocks.append(f"### Question {questions}{title} ({_points(item.points)}, by hand)")
                 parts = split.get(f"{notebook.name}/{item.id}")
-                where = f"Cell `{item.id}`; model answer in `answers/hw11/{notebook.name}.ipynb`."
-                blocks += [where, _parts_table(parts)] if parts else [where]
+                if parts:
+                    blocks.append(_parts_table(parts))
+                blocks.append(f"Cell `{item.id}`; model answer in `answers/hw11/{notebook.name}.ipynb`.")
     blocks += [f"## {source['discussion']['title']} ({_points(written)}, by hand)"]
     for number, question in enumerate(discussion, start=1):
         blocks += [
@@ -502,9 +503,11 @@ LAYOUT = r"""
   width: 100%, fill: luma(246), inset: 7pt, radius: 3pt, stroke: 0.5pt + luma(220), breakable: false,
   {set par(justify: false, leading: 0.5em); it},
 )
-#show math.equation.where(block: true): set block(breakable: true, sticky: true)
+#show math.equation.where(block: true): it => block(width: 100%, sticky: true, breakable: false, layout(size => {
+  let natural = measure(it).width
+  align(center, if natural > size.width { scale(size.width / natural * 100%, reflow: true, it) } else { it })
+}))
 #show list: set block(breakable: false)
-#show enum: set block(breakable: false)
 #show link: set text(fill: rgb("#0059a8"))
 #set table(stroke: (x, y) => (bottom: 0.5pt + luma(200)), inset: (x: 6pt, y: 4pt))
 #show table: set par(justify: false)
