@@ -1,4 +1,5 @@
-"""The figures of notebooks and reports: functions that take runs and return a matplotlib ``Figure``.
+"""The figures of notebooks and reports: functions that take runs, or rows of the tables made of them, and return a
+matplotlib ``Figure``. What needs nothing but a table can also be drawn from a committed one (``results.read_rows``).
 
 Colours are Okabe and Ito's, which readers with colour-vision deficiencies can tell apart; a method has the same
 colour in every figure. Random and oracle are dashed grey and black lines: they are what the others are measured
@@ -7,7 +8,8 @@ against.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import ticker
@@ -17,11 +19,25 @@ from numpy.typing import NDArray
 
 from metapcg.envs.rendering import draw_level
 from metapcg.games import get_game
-from metapcg.tasks.splits import EXTRAPOLATION, INTERPOLATION, SPLITS, TRAIN
+from metapcg.tasks.splits import EXTRAPOLATION, HELD_OUT_GAME, INTERPOLATION, SPLITS, TRAIN
 
+from .algorithms import ALGORITHMS
 from .intervals import mean_interval, share_interval
-from .results import References, Setting, changed_settings, group_by_setting, variant
-from .runs import RunResult
+from .results import (
+    References,
+    Setting,
+    adaptation_table,
+    algorithm_of,
+    cost_table,
+    gap_table,
+    group_by_setting,
+    select,
+    takes_gradient_steps,
+    variant,
+)
+from .runs import RunResult, settings_for
+
+Rows = Sequence[Mapping[str, Any]]
 
 COLOURS: dict[str, str] = {
     "maml": "#0072B2",
@@ -46,6 +62,7 @@ SPLIT_LABELS = {
     "held-out-game": "held-out\ngame",
 }
 _REFERENCES = ("random", "oracle")
+_REFERENCE_WORDS = {"oracle": "oracle (told the task)", "random": "random policy"}
 
 
 def adaptation_curves(
@@ -83,21 +100,250 @@ def adaptation_curves(
             x, [i.low for i in intervals], [i.high for i in intervals], color=style["color"], alpha=0.15, lw=0
         )
         ax.plot(x, means, **style, lw=1.8, ms=5, zorder=3)
-        labels.append((x[-1], means[-1], _name(setting, settings), style["color"]))
+        name = _name(setting, settings)
+        if by == "step" and not ALGORITHMS[setting.settings.algorithm].uses_surrogate:
+            name += "\n(a step is an episode)"
+        labels.append((x[-1], means[-1], name, style["color"]))
     for setting in settings:
         if setting.settings.algorithm in _REFERENCES:
             value = float(np.mean([r.mean() for r in setting.returns(split)]))
             colour = COLOURS[setting.settings.algorithm]
             ax.axhline(value, color=colour, ls=(0, (5, 3)), lw=1.2, zorder=1)
-            text = "oracle (told the task)" if setting.settings.algorithm == "oracle" else "random policy"
-            labels.append((longest, value, text, colour))
-    ax.set_xlim(-0.03 * longest, longest)
+            labels.append((longest, value, _REFERENCE_WORDS[setting.settings.algorithm], colour))
     if by == "step":
+        ax.set_xlim(-0.03 * longest, longest)
         ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
-    ax.set_xlabel("adaptation step" if by == "step" else "episodes of the task seen so far")
+        ax.set_xlabel("adaptation step")
+    else:
+        episodes = [setting.runs[0].splits[split].episodes for setting in settings]
+        _episode_axis(ax, [int(count) for counts in episodes for count in counts])
     ax.set_ylabel("return per episode")
     ax.set_title(title or f"{_where(settings[0])}: {split} tasks", loc="left", fontsize=11)
     _label_ends(ax, labels)
+    return figure
+
+
+def comparison(rows: Rows, split: str = INTERPOLATION, title: str | None = None) -> Figure:
+    """All methods on one scale: return by episodes of a new task, and by gradient steps on it.
+
+    RL² and PEARL take no gradient steps on a new task. On the right they stand at 0 steps, with an arrow from their
+    first episode to their last.
+
+    Args:
+        rows: of ``adaptation_table``, of one profile, family, game and representation.
+        split: whose tasks.
+        title: default: what was trained on, and the split.
+
+    Raises:
+        ValueError: no method has results on this split.
+    """
+    curves = _curves(rows, split)
+    methods = {name: curve for name, curve in curves.items() if name not in _REFERENCES}
+    if not methods:
+        raise ValueError(f"split: no method has results on {split!r}")
+    figure = Figure(figsize=(10.4, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.25, 1))
+    waiting = [name for name, curve in methods.items() if not takes_gradient_steps(curve[0])]
+    for name, curve in methods.items():
+        style = {"color": COLOURS[name], "marker": MARKERS[name], "ms": 5.5, "lw": 1.8, "zorder": 3}
+        means = _column(curve, "return")
+        label = curve[0]["method"]
+        _banded(left, _column(curve, "episodes"), curve, style, label)
+        if name not in waiting:
+            _banded(right, _column(curve, "step"), curve, style)
+            continue
+        x = -0.22 * (1 + waiting.index(name))
+        right.annotate(
+            "", (x, means[-1]), (x, means[0]), arrowprops={"arrowstyle": "-|>", "color": COLOURS[name], "lw": 1.5}
+        )
+        right.plot(x, means[0], **{**style, "markerfacecolor": "white"})
+        last = curve[-1]
+        errors = [[last["return"] - last["low"]], [last["high"] - last["return"]]]
+        right.errorbar(x, last["return"], np.clip(errors, 0, None), **style, capsize=2.5, elinewidth=1)
+    for ax in (left, right):
+        _plain_axes(ax)
+        for name in _REFERENCES:
+            if name in curves:
+                ax.axhline(curves[name][0]["return"], color=COLOURS[name], ls=(0, (5, 3)), lw=1.2, zorder=1)
+    _episode_axis(left, [int(row["episodes"]) for curve in methods.values() for row in curve])
+    left.set_ylabel("return per episode")
+    steps = max((int(curve[-1]["step"]) for name, curve in methods.items() if name not in waiting), default=0)
+    right.set_xlim(-0.22 * (len(waiting) + 0.7), steps + 0.08)
+    right.set_xticks(range(steps + 1))
+    right.set_xlabel(
+        "gradient steps on the new task" + ("\n(arrows: first to last episode, without any)" if waiting else "")
+    )
+    left.set_title("by experience", fontsize=10, loc="left")
+    right.set_title("by gradient steps", fontsize=10, loc="left")
+    if {"random", "oracle"} <= set(curves):
+        floor, lead = curves["random"][0]["return"], curves["oracle"][0]["return"] - curves["random"][0]["return"]
+        if curves["oracle"][0]["low"] > curves["random"][0]["high"]:
+            share = right.secondary_yaxis(1.0, functions=(lambda y: (y - floor) / lead, lambda y: floor + lead * y))
+            share.yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=0))
+            share.yaxis.set_major_locator(ticker.MultipleLocator(0.2))
+            share.set_ylabel("share of the oracle's lead", fontsize=9)
+            share.tick_params(labelsize=8)
+            share.spines["right"].set_visible(False)
+    handles, texts = left.get_legend_handles_labels()
+    order = np.argsort([-methods[name][-1]["return"] for name in methods], kind="stable")
+    handles, texts = [handles[i] for i in order], [texts[i] for i in order]
+    for name in ("oracle", "random"):
+        if name in curves:
+            handles += left.plot([], [], color=COLOURS[name], ls=(0, (5, 3)), lw=1.2)
+            texts.append(_REFERENCE_WORDS[name])
+    figure.legend(handles, texts, loc="outside right upper", frameon=False, fontsize=9)
+    figure.suptitle(
+        title or f"{_place(next(iter(methods.values()))[0])}: {split} tasks", x=0.02, ha="left", fontsize=11
+    )
+    return figure
+
+
+def families(rows: Rows, names: Sequence[str] = ("direction", "weights"), split: str = INTERPOLATION) -> Figure:
+    """Where adaptation must pay beside where it does not: share of the oracle's lead by episodes, a panel per family.
+
+    Args:
+        rows: of ``adaptation_table``, of one profile, game and representation.
+        names: the families, from left to right.
+        split: whose tasks.
+
+    Raises:
+        ValueError: a family has no results on this split.
+    """
+    figure = Figure(figsize=(9.6, 3.9), layout="constrained")
+    axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    shown: dict[str, Any] = {}
+    for ax, family in zip(axes, names, strict=True):
+        curves = _curves(select(rows, family=family), split)
+        methods = {name: curve for name, curve in curves.items() if name not in _REFERENCES}
+        if not methods:
+            raise ValueError(f"family: no method has results on {family!r}, {split!r}")
+        _plain_axes(ax)
+        for name, curve in methods.items():
+            if curve[0]["share"] == "":
+                continue
+            style = {"color": COLOURS[name], "marker": MARKERS[name], "ms": 5.5, "lw": 1.8, "zorder": 3}
+            _banded(
+                ax, _column(curve, "episodes"), curve, style, curve[0]["method"], ("share", "share_low", "share_high")
+            )
+        shown.update(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        if all(curve[0]["share"] == "" for curve in methods.values()):
+            ax.text(0.5, 0.5, "no share: no oracle that is\nclearly better than random", transform=ax.transAxes,
+                    ha="center", va="center", fontsize=9, color="#555555")  # fmt: skip
+        ax.axhline(0, color=COLOURS["random"], ls=(0, (5, 3)), lw=1.2, zorder=1)
+        ax.axhline(1, color=COLOURS["oracle"], ls=(0, (5, 3)), lw=1.2, zorder=1)
+        _episode_axis(ax, [int(row["episodes"]) for curve in methods.values() for row in curve])
+        ax.set_title(f"{_place(next(iter(methods.values()))[0])}", fontsize=10, loc="left")
+    axes[0].yaxis.set_major_formatter(ticker.PercentFormatter(1.0, decimals=0))
+    axes[0].set_ylabel("share of the oracle's lead")
+    low, high = axes[0].get_ylim()
+    axes[0].set_ylim(min(low, -0.1), max(high, 1.1))
+    if shown:
+        figure.legend(list(shown.values()), list(shown), loc="outside right upper", frameon=False, fontsize=9)
+    figure.suptitle(f"Black: oracle, grey: random policy; {split} tasks", x=0.02, ha="left", fontsize=10)
+    return figure
+
+
+def cost(rows: Rows, title: str | None = None) -> Figure:
+    """What training cost against what it gave: return after the last step by environment steps and by seconds.
+
+    Args:
+        rows: of ``cost_table``, of one profile, family, game and representation.
+
+    Raises:
+        ValueError: there is no method among the rows.
+    """
+    main = {algorithm_of(row): row for row in rows if _is_main(row)}
+    methods = {name: row for name, row in main.items() if name not in _REFERENCES}
+    if not methods:
+        raise ValueError("rows: there is no row of a method, only references")
+    figure = Figure(figsize=(9.6, 3.9), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    labels = (("env_steps", "environment steps of training"), ("seconds", "seconds of training"))
+    for ax, (column, words) in zip(axes, labels, strict=True):
+        _plain_axes(ax)
+        trained = [row[column] for row in main.values() if row[column] > 0]
+        least = min(trained, default=1.0) / 4
+        shown = [(name, row) for name, row in main.items() if name != "random"]
+        for name, row in shown:
+            # Methods trained on as many steps stand beside each other, not on top of each other.
+            close = [other for other, its in shown if abs(its[column] - row[column]) <= 0.02 * row[column]]
+            x = (row[column] or least) * 1.1 ** (close.index(name) - (len(close) - 1) / 2)
+            errors = np.clip([[row["return"] - row["low"]], [row["high"] - row["return"]]], 0, None)
+            ax.errorbar(
+                x, row["return"], errors, color=COLOURS[name], marker=MARKERS[name] or "*", ms=8,
+                ls="", capsize=3, elinewidth=1.2, label=row["method"], alpha=0.9,
+            )  # fmt: skip
+        if "random" in main:
+            floor = main["random"]["return"]
+            ax.axhline(floor, color=COLOURS["random"], ls=(0, (5, 3)), lw=1.2, zorder=1)
+            ax.annotate("random policy", (0.99, floor), xycoords=("axes fraction", "data"), ha="right",
+                        va="bottom", fontsize=8, color="#555555")  # fmt: skip
+        ax.set_xscale("log")
+        _cost_ticks(ax, [least, *trained], untrained=any(row[column] == 0 for row in methods.values()))
+        ax.set_xlabel(words)
+    axes[0].set_ylabel("return per episode after the last step")
+    handles, texts = axes[0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside right upper", frameon=False, fontsize=9)
+    figure.suptitle(
+        title or f"{_place(next(iter(methods.values())))}: what training cost, and what it gave on new tasks",
+        x=0.02, ha="left", fontsize=11,
+    )  # fmt: skip
+    return figure
+
+
+def _cost_ticks(ax: Axes, values: Sequence[float], untrained: bool) -> None:
+    """Ticks at 1, 2, 5 times powers of ten around the values; the least value stands for no training at all."""
+    low, high = values[0], max(values)
+    exponents = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    ticks = [factor * 10.0**e for e in exponents for factor in (1, 2, 5)]
+    ticks = [tick for tick in ticks if 1.6 * low < tick < 1.6 * high]
+    places = [low, *ticks] if untrained else ticks
+    names = ["none", *map(_short_number, ticks)] if untrained else [_short_number(tick) for tick in ticks]
+    ax.set_xlim(low / 1.5, high * 1.6)
+    ax.xaxis.set_minor_locator(ticker.NullLocator())
+    ax.set_xticks(places, names)
+
+
+def _short_number(value: float) -> str:
+    for size, letter in ((1e6, " M"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:g}{letter}"
+    return f"{value:g}"
+
+
+def gap_dots(rows: Rows, title: str | None = None) -> Figure:
+    """The generalisation gap: return on training tasks minus return on a test split, with 95 % intervals.
+
+    Another game's returns have another scale, so that split is left out.
+
+    Args:
+        rows: of ``gap_table``, of one profile, family, game and representation.
+
+    Raises:
+        ValueError: no method has a training split and a test split.
+    """
+    shown = [row for row in rows if _is_main(row) and row["method"] != "random" and row["split"] != HELD_OUT_GAME]
+    if not shown:
+        raise ValueError("rows: no method has results on training tasks and on test tasks")
+    names = list(dict.fromkeys(algorithm_of(row) for row in shown))
+    splits = [split for split in SPLITS if any(row["split"] == split for row in shown)]
+    figure, ax = _figure(7.6, 3.7)
+    width = 0.75 / len(names)
+    for place, name in enumerate(names):
+        own = [row for row in shown if algorithm_of(row) == name]
+        x = [splits.index(row["split"]) + (place - (len(names) - 1) / 2) * width for row in own]
+        gaps = _column(own, "gap")
+        errors = np.clip([gaps - _column(own, "low"), _column(own, "high") - gaps], 0, None)
+        ax.errorbar(x, gaps, errors, color=COLOURS[name], marker=MARKERS[name] or "*", ms=6, ls="", capsize=3,
+                    elinewidth=1.2, label=own[0]["method"])  # fmt: skip
+    ax.axhline(0, color="#444444", lw=1)
+    for edge in range(1, len(splits)):
+        ax.axvline(edge - 0.5, color="#e4e4e4", lw=0.8)
+    ax.set_xticks(range(len(splits)), [SPLIT_LABELS[split] for split in splits])
+    ax.tick_params(axis="x", length=0)
+    ax.set_ylabel("return on train − return there")
+    ax.set_title(title or f"{_place(shown[0])}: generalisation gap", loc="left", fontsize=11)
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=9)
     return figure
 
 
@@ -250,57 +496,117 @@ def learning_curves(runs: Sequence[RunResult], title: str | None = None) -> Figu
     return figure
 
 
-def variations(runs: Sequence[RunResult], title: str | None = None) -> Figure:
+def variations(rows: Rows, title: str | None = None) -> Figure:
     """What a changed setting does: return by the setting's value; one panel per method and setting.
 
+    Solid: interpolation tasks with 95 % intervals; dotted: training tasks. Light: after one adaptation step, dark:
+    after the last one. The inner surrogates are a setting too.
+
     Args:
-        runs: those with one setting changed, and those under the budget itself, which are one point of every panel.
+        rows: of ``adaptation_table``, of one profile, family, game and representation: those with one setting changed,
+            and those under the budget itself, which are one point of every panel.
 
     Raises:
-        ValueError: no run has exactly one setting changed.
+        ValueError: no method has exactly one setting changed and results under the budget as well.
     """
-    settings = group_by_setting(runs)
-    usual = {setting.label: setting for setting in settings if not changed_settings(setting.settings)}
-    panels: dict[tuple[str, str], list[tuple[object, Setting]]] = {}
-    for setting in settings:
-        changed = changed_settings(setting.settings)
-        if len(changed) == 1 and setting.label in usual:
-            name, value = next(iter(changed.items()))
-            panels.setdefault((setting.label, name), []).append((value, setting))
+    panels = _variation_panels(rows)
     if not panels:
-        raise ValueError("runs: none differs in exactly one setting from runs that are there as well")
-    figure = Figure(figsize=(0.9 + 3.3 * len(panels), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    for ax, ((method, name), points) in zip(axes, panels.items(), strict=True):
-        base = usual[method]
-        points = sorted(
-            [*points, (getattr(base.settings, name), base)], key=lambda p: np.inf if p[0] is None else float(p[0])
-        )
-        last = min(setting.runs[0].settings.eval_steps for _, setting in points)
+        raise ValueError("rows: none differs in exactly one setting from rows that are there as well")
+    columns = 2 if len(panels) in (2, 4) else min(3, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(0.9 + 3.3 * columns, 0.7 + 2.7 * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, sharey=True, squeeze=False).reshape(-1)
+    drawn: dict[str, Any] = {}
+    for ax, ((method, name), (usual, points)) in zip(axes, panels.items(), strict=False):
+        last = min(max(row["step"] for row in found) for _, found in points)
         for split, line in ((TRAIN, ":"), (INTERPOLATION, "-")):
-            for step, colour in ((1, "#56B4E9"), (last, "#0072B2")):
-                found = [(x, s.returns(split)) for x, (_, s) in enumerate(points) if s.returns(split) is not None]
-                if not found or step > last:
+            for step, words, colour in ((1, "step 1", "#56B4E9"), (last, "last step", "#0072B2")):
+                if step > last or (step == last and words == "step 1"):
                     continue
-                intervals = [mean_interval([r[:, step] for r in returns]) for _, returns in found]
-                x, means = [x for x, _ in found], [i.mean for i in intervals]
-                errors = np.array([[i.mean - i.low for i in intervals], [i.high - i.mean for i in intervals]])
-                if split == TRAIN:
-                    errors = None  # the same height as the other line's; both would hide each other
-                ax.errorbar(
-                    x, means, errors, color=colour, ls=line, marker="o", ms=4, lw=1.6, capsize=2,
-                    label=f"{split}, step {step}",
-                )  # fmt: skip
-        ax.set_xticks(range(len(points)), ["∞" if value is None else f"{value:g}" for value, _ in points])
-        ax.set_xlabel(f"{name} (usual: {getattr(base.settings, name) or '∞'})")
-        ax.set_title(method, fontsize=10, loc="left")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="y", color="#e4e4e4", lw=0.7)
-    axes[0].set_ylabel("return per episode")
-    handles, texts = axes[0].get_legend_handles_labels()
-    figure.legend(handles, texts, loc="outside upper right", ncols=4, frameon=False, fontsize=8)
-    figure.suptitle(title or _where(next(iter(usual.values()))), x=0.02, ha="left", fontsize=11)
+                found = [(x, row) for x, (_, own) in enumerate(points) for row in select(own, split=split, step=step)]
+                if not found:
+                    continue
+                means = _column([row for _, row in found], "return")
+                ends = [_column([row for _, row in found], name) for name in ("low", "high")]
+                # Training tasks' intervals have the other line's height; both would hide each other.
+                errors = None if split == TRAIN else np.clip([means - ends[0], ends[1] - means], 0, None)
+                drawn[f"{split}, {words}"] = ax.errorbar(
+                    [x for x, _ in found], means, errors, color=colour, ls=line, marker="o", ms=4, lw=1.6, capsize=2
+                )
+        names = [_setting_text(value) for value, _ in points]
+        ax.set_xticks(range(len(points)), names, fontsize=9 if max(map(len, names)) < 6 else 8)
+        ax.set_xlim(-0.3, len(points) - 0.7)
+        ax.set_xlabel(f"{name} (usual: {_setting_text(usual)})")
+        ax.set_title(method, fontsize=10, loc="left", color=COLOURS[algorithm_of({"method": method})])
+        _plain_axes(ax)
+    low, _ = axes[0].get_ylim()
+    axes[0].set_ylim(bottom=min(low, 0.0))  # on a scale without 0, noise looks like an effect
+    for place, ax in enumerate(axes):
+        if place >= len(panels):
+            ax.set_axis_off()
+        elif place % columns == 0:
+            ax.set_ylabel("return per episode")
+    columns = 4 if columns > 1 else 2
+    figure.legend(
+        list(drawn.values()), list(drawn), loc="outside lower center", ncols=columns, frameon=False, fontsize=8
+    )
+    figure.suptitle(title or _place(rows[0]), x=0.02, ha="left", fontsize=11)
     return figure
+
+
+def has_variations(rows: Rows) -> bool:
+    """Whether ``variations`` has something to show."""
+    return bool(_variation_panels(rows))
+
+
+def _variation_panels(rows: Rows) -> dict[tuple[str, str], tuple[Any, list[tuple[Any, Rows]]]]:
+    """(method, setting) → the usual value, and (value, rows) in ascending order of the value."""
+    by_variant: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        by_variant.setdefault((row["method"], row["variant"]), []).append(row)
+    panels: dict[tuple[str, str], tuple[Any, list[tuple[Any, Rows]]]] = {}
+    for (method, changed), found in by_variant.items():
+        usual = by_variant.get((method, ""))
+        if len(changed.split()) != 1 or usual is None:
+            continue
+        name, text = changed.split("=", 1)
+        budget = getattr(_budget(found[0]), name)
+        panels.setdefault((method, name), (budget, [(budget, usual)]))[1].append((_parse(text), found))
+    for _, points in panels.values():
+        if not any(isinstance(value, str) for value, _ in points):
+            points.sort(key=lambda point: np.inf if point[0] is None else point[0])
+    panels = dict(sorted(panels.items(), key=lambda item: _METHOD_ORDER.index(algorithm_of({"method": item[0][0]}))))
+    surrogates = {"naive": "MAML (naive)", "lvc": "MAML", "dice": "MAML (dice)"}
+    found = [(name, by_variant[label, ""]) for name, label in surrogates.items() if (label, "") in by_variant]
+    if len(found) > 1 and ("MAML", "") in by_variant:
+        panels = {("MAML", "surrogate"): ("lvc", found), **panels}
+    return panels
+
+
+_METHOD_ORDER = list(ALGORITHMS)
+
+
+def _budget(row: Mapping[str, Any]) -> Any:
+    return settings_for(row["profile"], algorithm_of(row), row["game"], row["representation"], family=row["family"])
+
+
+def _parse(text: str) -> Any:
+    """A setting's value as tables write it; what cannot be put on a scale stays a text."""
+    known = {"None": None, "True": True, "False": False}
+    if text in known:
+        return known[text]
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "∞"
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def level_gallery(run: RunResult, split: str = INTERPOLATION, tasks: int = 4, title: str | None = None) -> Figure:
@@ -356,6 +662,64 @@ def _figure(width: float, height: float) -> tuple[Figure, Axes]:
     ax.grid(axis="y", color="#e4e4e4", lw=0.7)
     ax.set_axisbelow(True)
     return figure, ax
+
+
+def _plain_axes(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#e4e4e4", lw=0.7)
+    ax.set_axisbelow(True)
+
+
+def _episode_axis(ax: Axes, counts: Iterable[int]) -> None:
+    """Episodes of a task, from none to many: linear up to one, then logarithmic, since RL² and PEARL look at every
+    episode and gradient steps wait for several."""
+    counts = sorted({0, *counts})
+    ax.set_xscale("symlog", linthresh=1.0, linscale=0.5)
+    shown = [count for count in counts[1:-1] if count in _TICKS and count * 1.35 < counts[-1]]
+    shown = [0, *shown, *counts[-1:]] if counts[-1] else [0]
+    ax.set_xticks(shown, map(str, shown))
+    ax.xaxis.set_minor_locator(ticker.NullLocator())
+    ax.set_xlim(-0.12, max(counts[-1], 1) * 1.08)
+    ax.set_xlabel("episodes of the new task seen so far")
+
+
+_TICKS = (0, 1, 2, 3, 5, 10, 15, 20, 25, 40, 50, 60, 80, 100)
+
+
+def _is_main(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of a method as it stands in the comparison: the budget's settings, the usual surrogate."""
+    return not row["variant"] and row["method"] == ALGORITHMS[algorithm_of(row)].label
+
+
+def _curves(rows: Rows, split: str) -> dict[str, Rows]:
+    """Algorithm → its rows of the split in order of steps, in the order of ``ALGORITHMS``."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row["split"] == split and _is_main(row):
+            found.setdefault(algorithm_of(row), []).append(row)
+    return {name: sorted(found[name], key=lambda row: row["step"]) for name in ALGORITHMS if name in found}
+
+
+def _column(rows: Rows, name: str) -> NDArray[np.float64]:
+    return np.array([row[name] for row in rows], dtype=np.float64)
+
+
+def _banded(
+    ax: Axes,
+    x: NDArray,
+    rows: Rows,
+    style: dict,
+    label: str | None = None,
+    names: Sequence[str] = ("return", "low", "high"),
+) -> None:
+    """A line with its interval as a band."""
+    mean, low, high = (_column(rows, name) for name in names)
+    ax.fill_between(x, low, high, color=style["color"], alpha=0.13, lw=0)
+    ax.plot(x, mean, **style, label=label)
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return f"{row['family']}, {row['game']}-{row['representation']}"
 
 
 def _styles(settings: Sequence[Setting]) -> list[dict]:
@@ -480,15 +844,26 @@ def _task_words(run: RunResult, split: str, name: str, value: float) -> str:
 
 
 def figures_for(runs: Sequence[RunResult]) -> Mapping[str, Figure]:
-    """All figures that can be made of runs of one family, game and representation, by file name."""
+    """All figures that can be made of runs of one family, game and representation, by file name.
+
+    Runs with another surrogate than the usual one are left to ``variations``.
+    """
+    runs = [run for run in runs if run.label == ALGORITHMS[run.settings.algorithm].label] or list(runs)
     settings = group_by_setting(runs)
     methods = [s for s in settings if s.settings.algorithm not in _REFERENCES]
+    rows = adaptation_table(runs)
     figures: dict[str, Figure] = {}
+    if any(row["split"] == INTERPOLATION and row["method"] in {s.label for s in methods} for row in rows):
+        figures["comparison"] = comparison(rows)
+        figures["cost"] = cost(cost_table(runs))
     for split in SPLITS:
         if any(s.returns(split) is not None for s in methods):
-            figures[f"adaptation-{split}"] = adaptation_curves(runs, split)
+            figures[f"adaptation-{split}"] = adaptation_curves(runs, split, by="episodes")
     if methods:
         figures["share"] = share_bars(runs)
+    gaps = gap_table(runs)
+    if any(row["method"] != "random" and row["split"] != HELD_OUT_GAME for row in gaps):
+        figures["gap"] = gap_dots(gaps)
     if any(s.runs[0].history for s in settings):
         figures["training"] = learning_curves(runs)
     if any(r.splits[TRAIN].parameter_names == ("phi",) for s in methods for r in s.runs if TRAIN in r.splits):

@@ -17,10 +17,21 @@ from typing import Any
 from metapcg.tasks.splits import EXTRAPOLATION, HELD_OUT_GAME, HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS
 
 from . import figures
+from .algorithms import ALGORITHMS
 from .documents import Block, Bullets, Fold, Heading, Paragraph, Picture, Table, to_html, to_markdown
 from .outputs import FIGURE_DPI, write_atomically
 from .profiles import PROFILES
-from .results import adaptation_table, changed_settings, gap_table, load_results, runs_table, split_table, variant
+from .results import (
+    adaptation_table,
+    cost_table,
+    gap_table,
+    load_results,
+    runs_table,
+    select,
+    split_table,
+    takes_gradient_steps,
+    variant,
+)
 from .runs import RunResult
 
 MINUS = "\N{MINUS SIGN}"
@@ -82,6 +93,9 @@ def write_report(reports_dir: Path | str, profile: str | None = None, runs_dir: 
         section, written = _group_section(folder, group, splits, steps, gaps)
         blocks += section
         own |= written
+    section, written = _families(folder, groups, steps)
+    blocks += section
+    own |= written
     blocks += _navigation(folder)
     blocks += _enumeration(folder)
     blocks += _notebook_figures(folder)
@@ -175,20 +189,18 @@ def _introduction(profile: str, runs: Sequence[RunResult]) -> Paragraph:
 def _summary(groups: Sequence[_Group], splits: Sequence[Mapping], steps: Sequence[Mapping]) -> list[Block]:
     statements = []
     for group in groups:
-        for row in _of(steps, group, method="MAML", split=INTERPOLATION, step=1, variant=""):
-            last = _of(splits, group, method="MAML", split=INTERPOLATION, variant="")[0]
-            text = f"**{group.title}**: after one adaptation step on new tasks, MAML earns "
-            text += f"{with_interval(row)} per episode"
-            if row["share"] != "":
-                text += f", {percent(row)} of the oracle's lead over a random policy"
-            if last["step"] != 1:
-                text += f"; after {last['step']} steps {with_interval(last)}"
-                text += f", {percent(last)}" if last["share"] != "" else ""
-            statements.append(text + ".")
+        for name in ("maml", "rl2", "pearl"):
+            label = ALGORITHMS[name].label if name in ALGORITHMS else ""
+            for row in _of(steps, group, method=label, split=INTERPOLATION, step=1, variant=""):
+                statements.append(
+                    _statement(group, row, _of(splits, group, method=label, split=INTERPOLATION, variant="")[0])
+                )
     flags = _flags(splits)
     blocks: list[Block] = [Heading(2, "In short")]
     blocks.append(
-        Bullets(statements) if statements else Paragraph("There are no MAML runs on interpolation tasks yet.")
+        Bullets(statements)
+        if statements
+        else Paragraph("There are no runs of MAML, RL² or PEARL on interpolation tasks yet.")
     )
     if flags:
         blocks.append(
@@ -203,6 +215,19 @@ def _summary(groups: Sequence[_Group], splits: Sequence[Mapping], steps: Sequenc
     elif any(row["equals_random"] for row in splits):
         blocks.append(Paragraph("Every result differs from a random policy's by more than its interval."))
     return blocks
+
+
+def _statement(group: _Group, first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """What a method earns after its first and after its last step on new tasks."""
+    unit = ("adaptation step", "steps") if takes_gradient_steps(first) else ("own episode", "episodes")
+    text = f"**{group.title}**: after one {unit[0]} on new tasks, {first['method']} earns "
+    text += f"{with_interval(first)} per episode"
+    if first["share"] != "":
+        text += f", {percent(first)} of the oracle's lead over a random policy"
+    if last["step"] != 1:
+        text += f"; after {last['step']} {unit[1]} {with_interval(last)}"
+        text += f", {percent(last)}" if last["share"] != "" else ""
+    return text + "."
 
 
 def _flags(splits: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -238,10 +263,10 @@ def _reading() -> list[Block]:
                         "extrapolation, from a part of the range never trained on; held-out representation and game, "
                         "the same kind of task with another way of editing, or in another game. They are never pooled.",
                         "**MAML** and **FOMAML** adapt by gradient steps from a meta-trained start; **pretrained** "
-                        "starts from one policy "
-                        "trained on all tasks, **random init** from an untrained one; these two use the step size "
-                        "that does "
-                        "best on training tasks.",
+                        "starts from one policy trained on all tasks, **random init** from an untrained one; these two "
+                        "use the step size that does best on training tasks. **RL²** adapts within the memory of a "
+                        "recurrent policy, **PEARL** by its posterior over a latent task. They take no gradient steps "
+                        "on a new task: step k of theirs is after k episodes of it, so compare by episodes.",
                     ]
                 )
             ],
@@ -268,9 +293,11 @@ def _group_section(
     if main:
         blocks.append(Heading(3, f"Adaptation, step by step: {group.title}"))
         blocks += picture(
-            f"adaptation-{INTERPOLATION}",
-            "Return after 0, 1, … adaptation steps on new tasks inside the training range. Bands are 95 % intervals. "
-            "What matters is how far the first steps go from the grey line towards the black one.",
+            "comparison",
+            "Return on new tasks inside the training range, by episodes of the task and by gradient steps on it. Bands "
+            "are 95 % intervals. What matters is how soon a curve gets from the grey line to the black one. Methods "
+            "that adapt by gradient steps have no point between their steps: they wait until their episodes are "
+            "complete.",
         )
         blocks.append(_step_table(_of(steps, group, variant="", split=INTERPOLATION)))
         blocks += picture(
@@ -295,6 +322,7 @@ def _group_section(
         gap = [row for row in _of(gaps, group, variant="") if row["split"] != HELD_OUT_GAME]
         if gap:
             blocks.append(Heading(3, f"Meta-train against meta-test: {group.title}"))
+            blocks += picture("gap", "Return on training tasks minus return on a test split. 0: nothing is lost.")
             blocks.append(
                 Paragraph(
                     "The return on training tasks minus that on a test split, after the last step. Positive: worse "
@@ -305,6 +333,13 @@ def _group_section(
                 )
             )
             blocks.append(_gap_table(gap))
+        blocks.append(Heading(3, f"What it cost: {group.title}"))
+        blocks += picture(
+            "cost",
+            "Return on new tasks after the last step against what training cost. Methods trained on equally many steps "
+            "stand beside each other. Seconds are of the machine that ran it, whatever else it did.",
+        )
+        blocks.append(_cost_table(cost_table(group.main)))
         blocks += picture("training", "Training: return by environment steps, one thin line per seed.")
         gallery = picture(
             "levels-maml",
@@ -314,7 +349,7 @@ def _group_section(
         blocks += gallery
         others: list[Block] = []
         for name in made:
-            if name.startswith("adaptation-") and name != f"adaptation-{INTERPOLATION}":
+            if name.startswith("adaptation-"):
                 others += picture(name, f"Adaptation on {name.removeprefix('adaptation-')} tasks.")
             elif name.startswith("levels-") and name != "levels-maml":
                 others += picture(name, f"Levels before and after adaptation: {name.removeprefix('levels-')}.")
@@ -322,15 +357,19 @@ def _group_section(
             blocks.append(Fold("More figures: the other splits, the other methods' levels", others))
     varied = _of(splits, group)
     varied = [row for row in varied if row["variant"] and row["split"] == INTERPOLATION]
-    if varied:
+    drawable = figures.has_variations(_of(steps, group))
+    if varied or drawable:
         blocks.append(Heading(3, f"Variations: {group.title}"))
-        names = {name for run in group.varied for name in changed_settings(run.settings)}
-        if group.main and any(len(changed_settings(run.settings)) == 1 for run in group.varied):
-            path = folder / "figures" / f"report-{group.slug}-variations.png"
-            _write_figure(path, figures.variations([*group.main, *group.varied]))
-            written.add(path)
-            caption = f"Changing one setting at a time ({', '.join(sorted(names))})."
-            blocks.append(Picture(path, f"{caption} Dotted: training tasks; solid: new tasks."))
+    if drawable:
+        path = folder / "figures" / f"report-{group.slug}-variations.png"
+        _write_figure(path, figures.variations(_of(steps, group)))
+        written.add(path)
+        caption = (
+            "Changing one setting at a time. Dotted: training tasks; solid: new tasks. Of RL² and PEARL, a step is an "
+            "episode."
+        )
+        blocks.append(Picture(path, caption))
+    if varied:
         blocks.append(_variation_table(varied, [row for row in main if row["split"] == INTERPOLATION]))
     return blocks, written
 
@@ -343,15 +382,65 @@ def _step_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     body = []
     for method, found in cells.items():
         fixed = len(found) == 1
+        per_step = "–" if fixed else str(found[1]["episodes"] - found[0]["episodes"])
         body.append(
             [
                 method,
+                per_step,
                 *(("" if fixed and k else with_interval(found[k])) for k in range(last + 1) if fixed or k in found),
             ]
         )
-    body = [row + [""] * (last + 2 - len(row)) for row in body]
-    columns = ["method", *(f"step {k}" for k in range(last + 1))]
-    return Table(columns, body, "Return on interpolation tasks, with 95 % intervals. Oracle and random do not adapt.")
+    body = [row + [""] * (last + 3 - len(row)) for row in body]
+    columns = ["method", "episodes per step", *(f"step {k}" for k in range(last + 1))]
+    caption = (
+        "Return on interpolation tasks, with 95 % intervals. Oracle and random do not adapt; RL² and PEARL take no "
+    )
+    return Table(columns, body, caption + "gradient steps, a step of theirs is an episode.")
+
+
+def _cost_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    body = [
+        [
+            row["method"],
+            f"{row['env_steps']:,.0f}".replace(",", " "),
+            number(row["seconds"], 0),
+            str(row["episodes"]),
+            str(row["gradient_steps"]),
+            with_interval(row),
+            percent(row),
+        ]
+        for row in rows
+        if row["method"] != "random"
+    ]
+    columns = ["method", "training steps", "training s", "episodes of a task", "gradient steps", "return", "share"]
+    return Table(columns, body, "Interpolation tasks, after the last adaptation step; means over seeds.")
+
+
+def _families(folder: Path, groups: Sequence[_Group], steps: Sequence[Mapping]) -> tuple[list[Block], set[Path]]:
+    """The family in which adaptation must pay beside the one in which it need not, where both were run."""
+    blocks: list[Block] = []
+    written: set[Path] = set()
+    for group in groups:
+        rows = select(steps, game=group.game, representation=group.representation, variant="", split=INTERPOLATION)
+        methods = {row["family"] for row in rows if row["method"] not in ("oracle", "random")}
+        if group.family != "direction" or not {"direction", "weights"} <= methods:
+            continue
+        path = folder / "figures" / f"report-families-{group.game}-{group.representation}.png"
+        _write_figure(path, figures.families(rows))
+        written.add(path)
+        caption = "Share of the oracle's lead, both families on one scale. On the right one policy does for all tasks."
+        blocks += [Heading(2, f"Where adapting pays: {group.game}-{group.representation}"), Picture(path, caption)]
+        methods = [name for name in dict.fromkeys(row["method"] for row in rows) if name not in ("oracle", "random")]
+        body = []
+        for name in methods:
+            cells = []
+            for family in ("direction", "weights"):
+                found = select(rows, family=family, method=name)
+                cells += [percent(found[0]), percent(found[-1])] if found else ["–", "–"]
+            body.append([name, *cells])
+        columns = ["method", "direction, before", "direction, after", "weights, before", "weights, after"]
+        blocks.append(Table(columns, body, "Share of the oracle's lead before adapting and after the last step."))
+    return blocks, written
 
 
 def _split_table(rows: Sequence[Mapping[str, Any]], what: str) -> Table:
@@ -539,9 +628,7 @@ def _missing(folder: Path, groups: Sequence[_Group], problems: Sequence[str], re
         lines.append("No complete runs in `runs/`: execute the notebooks, or `python -m metapcg experiments run`.")
     for group in groups:
         have = {run.settings.algorithm for run in group.main}
-        lacking = [
-            name for name in ("maml", "fomaml", "pretrained", "random-init", "oracle", "random") if name not in have
-        ]
+        lacking = [name for name in ALGORITHMS if name not in have]
         if lacking and group.main:
             lines.append(f"{group.title}: no run of {', '.join(lacking)}.")
     if not _read_table(folder, "navigation"):

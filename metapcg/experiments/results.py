@@ -7,8 +7,9 @@ representation, with the same seeds, evaluated on the same tasks.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,49 @@ def _plain(value: Any) -> str:
     return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
+def algorithm_of(row: Mapping[str, Any]) -> str:
+    """Name in ``ALGORITHMS`` of a table row's method, which is its label, with its surrogate where that is not lvc."""
+    return _ALGORITHM_OF[row["method"].split(" (")[0]]
+
+
+def takes_gradient_steps(row: Mapping[str, Any]) -> bool:
+    """Whether a row's adaptation steps are gradient steps; RL² and PEARL take none, their steps are episodes."""
+    return ALGORITHMS[algorithm_of(row)].uses_surrogate
+
+
+_ALGORITHM_OF = {algorithm.label: name for name, algorithm in ALGORITHMS.items()}
+
+
+def select(rows: Iterable[Mapping[str, Any]], **wanted: Any) -> list[Mapping[str, Any]]:
+    """The rows of a table whose columns have these values, in order: ``select(rows, split="train", variant="")``."""
+    return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
+
+
+def read_rows(path: Path | str) -> list[dict[str, Any]]:
+    """A table that the report wrote, with numbers as numbers: what ``adaptation_table`` and the like return.
+
+    Raises:
+        ValueError: the file is missing or is no such table.
+    """
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from error
+    if not rows or not {"profile", "family", "game", "representation", "method", "variant"} <= set(rows[0]):
+        raise ValueError(f"{path}: is no table of results")
+    return [{name: _typed(text) for name, text in row.items()} for row in rows]
+
+
+def _typed(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def adaptation_table(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
     """One row per setting, split and adaptation step: mean return with its interval.
 
@@ -338,6 +382,39 @@ def gap_table(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
                 }
             )
     return rows
+
+
+def cost_table(runs: Sequence[RunResult], split: str = INTERPOLATION) -> list[dict[str, Any]]:
+    """One row per setting: what training and one new task cost, and the return after the last adaptation step.
+
+    Columns: profile, family, game, representation, method, variant, seeds, env_steps (of training, mean over seeds),
+    seconds (of training, mean over seeds; depends on the machine and on what else it did), episodes (of a new task
+    until the last step), gradient_steps (until then), return, low, high, share, share_low, share_high.
+    """
+    last = {}
+    for row in adaptation_table(runs):
+        if row["split"] == split:
+            last[_key(row)] = row
+    rows = []
+    for setting in group_by_setting(runs):
+        row = last.pop(_key(_keys(setting)), None)
+        if row is None:
+            continue
+        rows.append(
+            {
+                **_keys(setting),
+                "env_steps": float(np.mean([r.history[-1]["env_steps"] if r.history else 0 for r in setting.runs])),
+                "seconds": float(np.mean([r.timing["train_seconds"] for r in setting.runs])),
+                "episodes": row["episodes"],
+                "gradient_steps": row["step"] if takes_gradient_steps(row) else 0,
+                **{name: row[name] for name in ("return", "low", "high", "share", "share_low", "share_high")},
+            }
+        )
+    return rows
+
+
+def _key(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(row[name] for name in ("profile", "family", "game", "representation", "method", "variant"))
 
 
 def runs_table(runs: Sequence[RunResult]) -> list[dict[str, Any]]:

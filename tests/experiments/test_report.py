@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from metapcg.experiments.algorithms import ALGORITHMS
 from metapcg.experiments.documents import Bullets, Heading, Paragraph, Table, to_html, to_markdown
 from metapcg.experiments.report import write_report
 from metapcg.experiments.runs import settings_for
@@ -78,8 +79,11 @@ def test_the_page_needs_no_network(reports):
 
 def test_the_page_says_what_ran_what_it_gave_and_what_is_missing(reports):
     text = Page((reports / "report.html").read_text()).text
-    assert "Profile quick: 12 training and evaluation runs, 2 seeds" in text
+    count = len(list((reports / "runs" / "quick").iterdir()))
+    assert f"Profile quick: {count} training and evaluation runs, 2 seeds" in text
     assert re.search(r"after one adaptation step on new tasks, MAML earns 6\.\d\d \[", text)
+    assert re.search(r"after one own episode on new tasks, RL² earns \d+\.\d\d \[", text)
+    assert "What it cost" in text and "episodes of a task" in text
     assert "Equals random." in text
     assert "random init on train, interpolation, extrapolation, held-out-representation, held-out-game" in text
     assert "no share, because the oracle is left out" in text
@@ -123,7 +127,8 @@ def test_a_partial_result_says_what_is_missing(tmp_path, functions, make_up_run)
     settings = settings_for("smoke", "maml", splits=("interpolation",))
     make_up_run(tmp_path / "runs", settings, functions)
     text = Page(write_report(tmp_path).read_text()).text
-    assert "no run of fomaml, pretrained, random-init, oracle, random" in text
+    others = ", ".join(name for name in ALGORITHMS if name != "maml")
+    assert f"no run of {others}" in text
     assert "nothing has learned" in text, "smoke results come with a warning"
 
 
@@ -147,6 +152,17 @@ def test_a_changed_setting_is_a_variation_and_not_the_main_result(tmp_path, func
     text = (tmp_path / "report.md").read_text() if write_report(tmp_path) else ""
     assert text.count("| MAML | inner_lr=0.5 |") == 1
     assert "| MAML | as in the tables above |" in text
+
+
+def test_both_families_are_shown_side_by_side_where_both_were_run(tmp_path, functions, make_up_run):
+    for family in ("direction", "weights"):
+        for algorithm in ("maml", "oracle", "random"):
+            settings = settings_for("smoke", algorithm, family=family, splits=("interpolation",))
+            make_up_run(tmp_path / "runs", settings, functions)
+        write_report(tmp_path)
+        there = (tmp_path / "figures" / "report-families-binary-narrow.png").is_file()
+        assert there == (family == "weights")
+    assert "| MAML | " in (tmp_path / "report.md").read_text().split("Where adapting pays")[1]
 
 
 def test_text_is_escaped_and_marked_alike_in_both_outputs(tmp_path):
