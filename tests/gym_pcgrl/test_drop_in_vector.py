@@ -77,6 +77,11 @@ def test_kept_levels_are_kept_one_by_one(quirks):
             assert np.array_equal(seen[0]["map"][index], first[0]["map"][index])
             starts += 1
     assert starts > 2
+    again = batch.reset(seed=[9, None, 8])
+    assert_same(again, single.reset(seed=[9, None, 8]))
+    kept = [np.array_equal(one, other) for one, other in zip(first[0]["map"], again[0]["map"], strict=True)]
+    assert kept == [False, True, False]
+    assert_same(batch.reset(), single.reset())
 
 
 def ending_at_once(mode):
