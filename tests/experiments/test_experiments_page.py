@@ -60,9 +60,9 @@ def test_measured_numbers_come_with_their_interval_and_their_folder(matrix, blan
     overview = part(text, "overview")
     row = next(line for line in overview.splitlines() if line.startswith("| [adaptation](#adaptation)"))
     assert "MAML, step 1: 7" in row and "% [" in row
-    assert "`direction-binary-narrow-" in row and "and 11 more" in row and "--profile quick --only adaptation/" in row
+    assert "`direction-binary-narrow-" in row and "and 13 more" in row and "--profile quick --only adaptation/" in row
     section = part(text, "adaptation")
-    assert "12 runs, 2 seeds" in section and "≈ random" in section
+    assert "14 runs, 2 seeds" in section and "≈ random" in section
     assert "inner_lr=0.5" in part(text, "inner-step-size") and "inner_lr=0.5" not in section
     assert "−3.25" in part(text, "navigation")
     assert "Not run yet" in part(text, "games")
@@ -85,7 +85,7 @@ def test_reference_update_and_check(matrix, blank, results, tmp_path, monkeypatc
     assert (reference / "report.html").is_file() and (reference / "tables" / "navigation.csv").is_file()
     assert not (reference / "runs").exists(), "checkpoints are not committed"
     assert main(["experiments", "report", "--check"]) == 0
-    page.write_text(page.read_text().replace("12 runs", "13 runs"))
+    page.write_text(page.read_text().replace("14 runs", "13 runs"))
     assert main(["experiments", "report", "--check"]) == 1
     assert main(["experiments", "report", "--update"]) == 0
     assert main(["experiments", "report", "--check"]) == 0
