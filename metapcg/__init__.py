@@ -1,7 +1,7 @@
 """Meta-reinforcement learning on procedural content generation.
 
-Six layers, each importing only from those before it:
-``games`` → ``envs`` → ``tasks`` → ``learning`` → ``experiments`` → ``grading``.
+Seven layers, each importing only from those before it:
+``games`` → ``envs`` → ``tasks`` → ``learning`` → ``personal`` → ``experiments`` → ``grading``.
 """
 
 from metapcg.kernel_cache import drop_stale_kernels

@@ -85,7 +85,7 @@ class NumpyMind:
         logits = shared @ w["coordinator.weight"] + w["coordinator.bias"]
         if len(self._owned):
             owning = units[:, : len(self._owned) * sizes.units].reshape(-1, len(self._owned), sizes.units)
-            logits[:, self._owned] += (owning * w["drive.weight"]).sum(-1) + w["drive.bias"]
+            logits[:, self._owned] += np.add.reduce(owning * w["drive.weight"], -1) + w["drive.bias"]
         return logits, Activations(
             units, normed, normed_in, std_in, pre_gate, value, gated, shared, normed_out, std_out
         )
