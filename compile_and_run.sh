@@ -18,7 +18,13 @@ Commands
   compile    build from notebooks/: answers/, base_code/, what is missing in code/, questions and rubric in reports/
   run        execute the notebooks
   test       run the tests; further arguments go to pytest
+  check      a student: run the visible tests of code/hw11 and say which TODO is next
+  submit     a student: pack code/hw11 into one zip to hand in (--student ID, --output FOLDER)
+  release    an instructor: build what students get, Homework-11-Template/ and its zip (--output FOLDER, default dist/)
+  grade      a TA: grade a folder of submissions safely: grade FOLDER [--output CLASS] [--due 'YYYY-MM-DD HH:MM']
+             [--workers N] [--dask ADDRESS] [--student-pattern REGEX] [--only NOTEBOOK] [--unsafe-no-sandbox]
   setup      set up only
+(check, submit, release and grade take all arguments after them; -h after them says more)
 
 Options for all, run
   --notebooks answers|code   the worked notebooks (default where there are any) or your own in code/hw11;
@@ -64,6 +70,7 @@ active=no
 run_options=()
 compile_options=()
 pytest_options=()
+grading_options=()
 given=()        # "COMMANDS OPTION": which commands an option that was given belongs to
 
 one_of() { # one_of OPTION VALUE ALLOWED...
@@ -113,9 +120,12 @@ while [ $# -gt 0 ]; do
                 pytest_options+=("$argument")
             else
                 case $argument in
-                    all | compile | run | test | setup)
+                    all | compile | run | test | setup | check | submit | release | grade)
                         if [ -n "$command" ]; then usage_error "two commands: $command and $argument"; fi
                         command=$argument
+                        case $command in
+                            check | submit | release | grade) grading_options=("$@"); set -- ;;
+                        esac
                         ;;
                     -*) usage_error "unknown option: $argument" ;;
                     *) usage_error "unknown command: $argument" ;;
@@ -289,6 +299,9 @@ case $command in
     all)
         metapcg compile
         metapcg run ${run_options[@]+"${run_options[@]}"}
+        ;;
+    check | submit | release | grade)
+        HW11_CALLED_FROM=$called_from metapcg "$command" ${grading_options[@]+"${grading_options[@]}"}
         ;;
     test)
         # What a person has set for runs must not decide what the tests see.

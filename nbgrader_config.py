@@ -13,17 +13,27 @@ import os
 from pathlib import Path
 
 from nbgrader.preprocessors import (
+    AssignLatePenalties,
     CheckCellMetadata,
     ClearHiddenTests,
     ClearMarkScheme,
     ClearOutput,
     ComputeChecksums,
+    GetGrades,
     IncludeHeaderFooter,
     LockCells,
+    OverwriteCells,
+    OverwriteKernelspec,
+    SaveAutoGrades,
     SaveCells,
 )
 
-from metapcg.grading.preprocessors import ClearSolutionsByName
+from metapcg.grading.preprocessors import (
+    ClearSolutionsByName,
+    ExecuteSafely,
+    NormaliseSubmission,
+    RemoveHiddenTests,
+)
 
 c = get_config()  # noqa: F821 (nbgrader defines it)
 
@@ -63,7 +73,21 @@ c.GenerateAssignment.preprocessors = [
 ]
 c.ClearSolutions.text_stub = "*Your answer here.*"
 
-# A cell that a student deleted comes back with its tests; a test cell cannot be made to pass by removing it.
+# What 'nbgrader autograde' does to each submission; './compile_and_run.sh grade' goes the same way, and says more.
+c.Autograde.sanitize_preprocessors = [
+    NormaliseSubmission,  # the released cells with the student's solutions: nothing else of the file is trusted
+    ClearOutput,
+    OverwriteKernelspec,
+    OverwriteCells,
+    CheckCellMetadata,
+]
+c.Autograde.autograde_preprocessors = [
+    ExecuteSafely,  # in the sandbox, and compares outside of it
+    SaveAutoGrades,
+    AssignLatePenalties,
+    CheckCellMetadata,
+]
+c.GenerateFeedback.preprocessors = [RemoveHiddenTests, GetGrades]
 c.OverwriteCells.add_missing_cells = True
 # nbgrader takes any line on stderr for a failed test; a warning or a progress bar is none. In validation it has no
 # switch for that, so the kernel itself shows stderr as stdout; IgnorePattern takes what comes another way when grading.

@@ -155,6 +155,13 @@ def run_parity(options: argparse.Namespace) -> int:
     return run(options.folder)
 
 
+def add_grading(commands: argparse._SubParsersAction) -> None:
+    """``grade``, ``release``, ``check`` and ``submit``; see ``metapcg.grading.command``."""
+    from metapcg.grading.command import add_commands
+
+    add_commands(commands)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser with every subcommand."""
     parser = argparse.ArgumentParser(prog="python -m metapcg", description="Meta-RL on procedural content generation")
@@ -163,6 +170,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_run(commands)
     add_experiments(commands)
     add_parity(commands)
+    add_grading(commands)
     return parser
 
 

@@ -102,6 +102,8 @@ class SubmissionGrade:
             return "not graded"
         order = ("unreadable", "kernel died", "out of time", "missing", "graded")
         found = {grade.status for grade in self.notebooks.values()}
+        if found == {"missing"} and any("cannot be read" in text for text in self.attention):
+            return "unreadable"
         return next((status for status in order if status in found), "empty")
 
     def as_dict(self) -> dict:
@@ -122,8 +124,8 @@ class SubmissionGrade:
 
 
 @dataclass
-class _Executed:
-    """Cell id → how it ended, of both passes; ``dead``: why the kernel ended early, or empty."""
+class Executed:
+    """Cell id → how it ended, in the visible and the hidden pass; ``dead``: why a kernel ended early, or empty."""
 
     shown: dict[str, CellRun] = field(default_factory=dict)
     hidden: dict[str, CellRun] = field(default_factory=dict)
@@ -138,7 +140,7 @@ def execute_notebook(
     limits: Limits,
     sandbox: bool,
     exercises: Sequence[str] | None = None,
-) -> _Executed:
+) -> Executed:
     """Run a normalised notebook's graded cells in both passes.
 
     Args:
@@ -154,7 +156,7 @@ def execute_notebook(
     wanted = {e.id: e.cells for e in course_notebook.exercises if exercises is None or e.id in exercises}
     tests = {cell for cells in wanted.values() for cell in cells}
     plan = _plan(notebook, course_notebook, tests)
-    done, deadline = _Executed(), time.monotonic() + limits.notebook_seconds
+    done, deadline = Executed(), time.monotonic() + limits.notebook_seconds
     skipped: set[str] = set()
     with Kernel(files, limits, sandbox) as kernel:
         _run_pass(kernel, plan, course_notebook, done.shown, skipped, deadline, hidden=False)
@@ -312,7 +314,7 @@ def grade_submission(
         started = time.monotonic()
         if name in read:
             done = execute_notebook(read[name].notebook, notebook, given, limits, sandbox, exercises)
-            grades[name] = _grade(read[name], notebook, key[name], done, exercises)
+            grades[name] = make_grade(read[name], notebook, key[name], done, exercises)
         else:
             grade = grades.setdefault(name, NotebookGrade("missing"))
             grade.results = {cell: CellResult(0.0, notebook.points[cell]) for cell in _graded(notebook, exercises)}
@@ -373,13 +375,14 @@ def _stem(file: str) -> str:
     return re.sub(r"(\s*\(\d+\)|[-_ ]?copy\d*|-checkpoint)+$", "", name, flags=re.I).strip().lower()
 
 
-def _grade(
+def make_grade(
     normalised: Normalised,
     notebook: CourseNotebook,
     key: Mapping[str, list[dict]],
-    done: _Executed,
-    exercises: Sequence[str] | None,
+    done: Executed,
+    exercises: Sequence[str] | None = None,
 ) -> NotebookGrade:
+    """Compare what the tests cells of an executed notebook emitted with ``key``; the notebook gets its outputs."""
     status = "kernel died" if done.dead else "out of time" if done.late else "graded"
     grade = NotebookGrade(status, notes=list(normalised.notes), attention=list(normalised.attention))
     grade.answered = sorted(normalised.answered)
@@ -400,7 +403,7 @@ def _grade(
     return grade
 
 
-def _faults(shown: CellRun | None, hidden: CellRun | None, right: list[dict], done: _Executed) -> list[str]:
+def _faults(shown: CellRun | None, hidden: CellRun | None, right: list[dict], done: Executed) -> list[str]:
     """What is wrong, for the student: nothing in it comes from a kernel that has seen hidden tests."""
     if shown is None or (shown.status == "dead"):
         return [f"Not reached: the kernel ended before or in this cell ({done.dead or 'no reason known'})."]
@@ -429,7 +432,7 @@ def _faults(shown: CellRun | None, hidden: CellRun | None, right: list[dict], do
 
 
 def _with_outputs(
-    notebook: NotebookNode, course_notebook: CourseNotebook, done: _Executed, results: Mapping[str, CellResult]
+    notebook: NotebookNode, course_notebook: CourseNotebook, done: Executed, results: Mapping[str, CellResult]
 ) -> NotebookNode:
     """The notebook for formgrader, with outputs of the visible pass; only failed tests cells hold an error."""
     for cell in notebook.cells:
@@ -481,7 +484,7 @@ class GradingProgress(Progress):
 
 
 def grade_submissions(
-    submissions: Mapping[str, Mapping[str, bytes]],
+    submissions: Mapping[str, Mapping[str, bytes] | Path],
     course: Mapping[str, CourseNotebook],
     *,
     exercises: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
@@ -497,7 +500,7 @@ def grade_submissions(
     """Grade submissions that are in memory; see the module's beginning for an example.
 
     Args:
-        submissions: name → file name → bytes.
+        submissions: name → file name → bytes; or a folder, whose notebooks the worker reads.
         course: from ``load_course``; give one notebook to grade only that.
         exercises: ids of the exercises that count, for all submissions or per submission; None: all.
         key: from ``expected_values``; made (or read from ``key_file``) if not given.
@@ -529,7 +532,7 @@ def grade_submissions(
     grades: dict[str, SubmissionGrade] = {}
     progress = None
     if stream is not None:
-        costs = {Path(name): float(sum(map(len, files.values())) > 0) + 0.01 for name, files in submissions.items()}
+        costs = {Path(name): 1.0 if files else 0.01 for name, files in submissions.items()}
         progress = GradingProgress(costs, stream)
     try:
         for name, grade in _run_jobs(jobs, make_executor or (lambda: process_pool(workers)), progress):
@@ -579,7 +582,7 @@ def _run_jobs(
 
 
 def _job(
-    files: Mapping[str, bytes],
+    files: Mapping[str, bytes] | Path,
     course: Mapping[str, CourseNotebook],
     key: Key,
     exercises: Sequence[str] | None,
@@ -587,6 +590,9 @@ def _job(
     sandbox: bool,
 ) -> SubmissionGrade:
     try:
+        if isinstance(files, Path):
+            paths = sorted(files.rglob("*.ipynb"))
+            files = {str(path.relative_to(files)): path.read_bytes() for path in paths}
         return grade_submission(files, course, key, exercises, limits, sandbox)
     except Exception as error:  # whatever one submission does to the grader must not stop the others; it is flagged
         return _failed(course, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")

@@ -85,7 +85,9 @@ def build(root: Path) -> Build:
     if faults:
         raise BuildError("\n".join(faults))
     if result.answers:
-        result.starters = _generate_starters(root, result.answers)
+        with tempfile.TemporaryDirectory(prefix="hw11-") as temporary:
+            url = f"sqlite:///{Path(temporary).resolve() / 'gradebook.db'}"
+            result.starters = generate_starters(root, result.answers, Path(temporary), url)
     return result
 
 
@@ -274,7 +276,7 @@ def _serialise(notebook: NotebookNode) -> bytes:
 
 
 @contextmanager
-def _own_programs_first() -> Iterator[None]:
+def own_programs_first() -> Iterator[None]:
     """nbgrader calls the program ``alembic``, which lies beside this interpreter, on PATH or not."""
     before = os.environ.get("PATH", "")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), before])
@@ -284,42 +286,51 @@ def _own_programs_first() -> Iterator[None]:
         os.environ["PATH"] = before
 
 
-def _generate_starters(root: Path, answers: dict[str, bytes]) -> dict[str, bytes]:
-    """Let nbgrader make the starters, in a temporary folder with a gradebook of its own."""
+def generate_starters(root: Path, answers: dict[str, bytes], folder: Path, db_url: str) -> dict[str, bytes]:
+    """Let nbgrader make the starters and enter the assignment into a gradebook.
+
+    Args:
+        root: the repository, for ``nbgrader_config.py``.
+        answers: worked notebooks by file name.
+        folder: an empty folder to work in.
+        db_url: the gradebook, as SQLAlchemy names it.
+
+    Raises:
+        BuildError: nbgrader refuses a notebook, or a starter does not parse without its solution.
+    """
     from nbgrader.converters import GenerateAssignment
     from nbgrader.converters.base import NbGraderException
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config import Config
     from traitlets.config.loader import PyFileConfigLoader
 
-    with tempfile.TemporaryDirectory(prefix="hw11-") as temporary:
-        folder = Path(temporary).resolve()
-        for name, data in answers.items():
-            write_atomically(folder / "answers" / ASSIGNMENT / name, data)
-        settings = Config(PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config())
-        settings.CourseDirectory.root = str(folder)
-        settings.CourseDirectory.assignment_id = ASSIGNMENT  # not in the file: the nbgrader command refuses it there
-        settings.CourseDirectory.db_url = f"sqlite:///{folder / 'gradebook.db'}"
-        messages = io.StringIO()
-        handler = logging.StreamHandler(messages)
-        handler.setLevel(logging.ERROR)
-        logger = logging.Logger("nbgrader", level=logging.INFO)
-        logger.addHandler(handler)
-        course = CourseDirectory(config=settings, log=logger)
-        try:
-            with _own_programs_first():
-                GenerateAssignment(coursedir=course, config=settings, log=logger).start()
-        except NbGraderException as error:
-            # nbgrader logs the traceback of what went wrong and raises an exception that only points there.
-            causes = re.findall(r"(?m)^[\w.]+(?:Error|Exception|Exit)\b.*$", messages.getvalue()) or [str(error)]
-            raise BuildError(f"nbgrader generate_assignment: {causes[-1]}") from error
-        starters = {}
-        for name in answers:
-            path = folder / "base_code" / ASSIGNMENT / name
-            starter = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
-            for cell in starter.cells:
-                fault = _syntax_fault(cell.source) if cell.cell_type == "code" else None
-                if fault:
-                    raise BuildError(f"{Path(name).stem}.py: cell {cell.id}: without its solution, {fault}")
-            starters[name] = path.read_bytes()
-        return starters
+    folder = folder.resolve()
+    for name, data in answers.items():
+        write_atomically(folder / "answers" / ASSIGNMENT / name, data)
+    settings = Config(PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config())
+    settings.CourseDirectory.root = str(folder)
+    settings.CourseDirectory.assignment_id = ASSIGNMENT  # not in the file: the nbgrader command refuses it there
+    settings.CourseDirectory.db_url = db_url
+    messages = io.StringIO()
+    handler = logging.StreamHandler(messages)
+    handler.setLevel(logging.ERROR)
+    logger = logging.Logger("nbgrader", level=logging.INFO)
+    logger.addHandler(handler)
+    course = CourseDirectory(config=settings, log=logger)
+    try:
+        with own_programs_first():
+            GenerateAssignment(coursedir=course, config=settings, log=logger).start()
+    except NbGraderException as error:
+        # nbgrader logs the traceback of what went wrong and raises an exception that only points there.
+        causes = re.findall(r"(?m)^[\w.]+(?:Error|Exception|Exit)\b.*$", messages.getvalue()) or [str(error)]
+        raise BuildError(f"nbgrader generate_assignment: {causes[-1]}") from error
+    starters = {}
+    for name in answers:
+        path = folder / "base_code" / ASSIGNMENT / name
+        starter = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+        for cell in starter.cells:
+            fault = _syntax_fault(cell.source) if cell.cell_type == "code" else None
+            if fault:
+                raise BuildError(f"{Path(name).stem}.py: cell {cell.id}: without its solution, {fault}")
+        starters[name] = path.read_bytes()
+    return starters

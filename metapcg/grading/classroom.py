@@ -1,0 +1,331 @@
+"""A class's folder: what was received, what grading gave, and what comes out of it. One grading at a time writes it.
+
+::
+
+    CLASS/received/STUDENT/…    every submission's notebooks as handed in, earlier ones too
+          submitted/STUDENT/hw11/    the one that counts, brought into the released notebooks' shape (for nbgrader)
+          autograded/STUDENT/hw11/   executed, for formgrader
+          results/STUDENT.json  scores, faults and status; what has not changed is not graded again
+          gradebook.db          nbgrader's, with the marks that people give
+          grades.csv, summary.html, feedback/STUDENT.html
+          key.json              what the worked solutions emit: keep it away from students
+
+A result is written before the gradebook is told, and is marked when it has been: whatever is killed when, nothing that
+was graded is graded again or lost.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TextIO
+
+import nbformat
+
+from metapcg.experiments.outputs import write_atomically
+from metapcg.grading import gradebook
+from metapcg.grading.autograde import Key, SubmissionGrade, digest_of, expected_values, grade_submissions
+from metapcg.grading.course import CourseNotebook
+from metapcg.grading.feedback import Row, student_page, summary_page
+from metapcg.grading.normalise import UnreadableError, identify, normalise, read_cells
+from metapcg.grading.sandbox import Limits, check_sandbox
+from metapcg.grading.submissions import Submission, list_entries, read_entry, safe_name
+from metapcg.learning.solutions import ASSIGNMENT
+
+GRADER = 1
+"""Raise it when grading itself changes, so that everything is graded anew."""
+
+
+@dataclass
+class Received:
+    """One submission in the class's folder, without its bytes."""
+
+    student: str
+    source: str
+    time: datetime
+    digest: str
+    folder: Path | None
+    problems: list[str]
+    is_late: bool
+
+
+@dataclass
+class Summary:
+    """What one call of ``grade_class`` did."""
+
+    rows: list[Row]
+    graded: int
+    unchanged: int
+    paths: list[Path] = field(default_factory=list)
+
+
+def grade_class(
+    folder: Path,
+    class_folder: Path,
+    root: Path,
+    course: Mapping[str, CourseNotebook],
+    *,
+    pattern: str | None = None,
+    due: datetime | None = None,
+    workers: int = 1,
+    make_executor: Callable[[], AbstractContextManager[Executor]] | None = None,
+    limits: Limits | None = None,
+    sandbox: bool = True,
+    stream: TextIO | None = None,
+) -> Summary:
+    """Grade what is new or changed in ``folder`` and write everything in ``class_folder``.
+
+    Args:
+        folder: one zip, folder or notebook per submission.
+        class_folder: made if it is not there.
+        root: the repository.
+        course: from ``load_course``.
+        pattern: see ``submissions.list_entries``.
+        due: later submissions are marked late.
+        workers, make_executor, limits, sandbox, stream: see ``autograde.grade_submissions``.
+
+    Raises:
+        ValueError: nothing to grade, no sandbox, or the folders lie inside one another.
+        OSError: a file or the gradebook cannot be written; what was written is kept.
+    """
+    check_sandbox(sandbox)
+    folder, class_folder = folder.resolve(), class_folder.resolve()
+    if folder == class_folder or folder in class_folder.parents or class_folder in folder.parents:
+        raise ValueError(f"submissions ({folder}) and results ({class_folder}) must not lie inside one another")
+    entries = list_entries(folder, pattern)
+    class_folder.mkdir(parents=True, exist_ok=True)
+    with _alone(class_folder), _full_disk_in_words(class_folder):
+        key = expected_values(course, class_folder / "key.json", limits, sandbox)
+        version = hashlib.sha256(
+            "".join([str(GRADER), *(book.digest for book in course.values())]).encode()
+        ).hexdigest()
+        gradebook.prepare(root, class_folder, course, version)
+        students: dict[str, list[Received]] = {}
+        for student, path in entries:
+            students.setdefault(student, []).append(_receive(class_folder, read_entry(path, student)))
+        groups = {s: sorted(each, key=lambda one: (one.time, one.source)) for s, each in sorted(students.items())}
+        return _grade_groups(
+            groups, class_folder, course, key, version, due, workers, make_executor, limits, sandbox, stream
+        )
+
+
+def _grade_groups(
+    groups: Mapping[str, list[Received]],
+    class_folder: Path,
+    course: Mapping[str, CourseNotebook],
+    key: Key,
+    version: str,
+    due: datetime | None,
+    workers: int,
+    make_executor: Callable[[], AbstractContextManager[Executor]] | None,
+    limits: Limits | None,
+    sandbox: bool,
+    stream: TextIO | None,
+) -> Summary:
+    todo: dict[str, Path | dict] = {}
+    for student, group in groups.items():
+        result = _read_result(class_folder, student)
+        wanted = f"{group[-1].digest} {version}"
+        if result is None or result["digest"] != wanted or result["grade"]["error"]:
+            todo[student] = group[-1].folder or {}
+        elif not result["recorded"]:
+            _record(class_folder, student, group[-1].time, result, course)
+
+    def keep(student: str, grade: SubmissionGrade) -> None:
+        latest = groups[student][-1]
+        result = {"digest": f"{latest.digest} {version}", "recorded": False, "grade": grade.as_dict()}
+        _write_result(class_folder, student, result)
+        _write_submitted(class_folder, latest, course)
+        if not grade.error:
+            _record(class_folder, student, latest.time, result, course)
+
+    interrupted = True
+    try:
+        if todo:
+            grade_submissions(
+                todo,
+                course,
+                key=key,
+                workers=workers,
+                make_executor=make_executor,
+                limits=limits,
+                sandbox=sandbox,
+                stream=stream,
+                on_graded=keep,
+            )
+        interrupted = False
+    finally:
+        if interrupted and stream is not None:
+            print("stopped; what was graded is kept, the same command goes on from here", file=stream)
+    rows = [_row(class_folder, group, course, due) for group in groups.values()]
+    return Summary(rows, len(todo), len(groups) - len(todo), _write_pages(class_folder, rows, course))
+
+
+# ------------------------------------------------------------------------------------------------- the class's folder
+
+
+@contextmanager
+def _alone(class_folder: Path) -> Iterator[None]:
+    """One grading at a time. (Windows has no fcntl; there nothing is locked.)"""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(class_folder / ".lock", "w", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OSError(f"another grading is running on {class_folder}; wait for it, or stop it") from error
+        yield
+
+
+@contextmanager
+def _full_disk_in_words(class_folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OSError(
+                f"the disk is full ({error.filename or class_folder}): make room and run the same command again; "
+                "what was written is kept"
+            ) from error
+        raise
+
+
+def _receive(class_folder: Path, submission: Submission) -> Received:
+    """Keep a submission's notebooks as they came (once), and let go of its bytes."""
+    digest = digest_of(submission.files)
+    stamp = submission.time.strftime("%Y-%m-%d_%H%M%S")
+    folder = class_folder / "received" / submission.student / f"{stamp}-{digest[:12]}"
+    if submission.files and not folder.is_dir():
+        partial = folder.with_name(f".{folder.name}")
+        for number, (name, data) in enumerate(submission.files.items()):
+            stem = safe_name(name.replace("\\", "/").rsplit("/", 1)[-1][: -len(".ipynb")])
+            write_atomically(partial / f"{number:03d}" / f"{stem}.ipynb", data)
+        os.replace(partial, folder)
+    return Received(
+        submission.student,
+        submission.source,
+        submission.time,
+        digest,
+        folder if submission.files else None,
+        submission.problems,
+        submission.is_late,
+    )
+
+
+def _read_result(class_folder: Path, student: str) -> dict | None:
+    path = class_folder / "results" / f"{student}.json"
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+        SubmissionGrade.from_dict(result["grade"])
+        return result if isinstance(result["digest"], str) and isinstance(result["recorded"], bool) else None
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None  # damaged, or of another version: graded anew
+
+
+def _write_result(class_folder: Path, student: str, result: dict) -> None:
+    data = json.dumps(result, ensure_ascii=False).encode("utf-8", "replace")
+    write_atomically(class_folder / "results" / f"{student}.json", data)
+
+
+def _record(
+    class_folder: Path, student: str, time: datetime, result: dict, course: Mapping[str, CourseNotebook]
+) -> None:
+    gradebook.record(class_folder, student, time, SubmissionGrade.from_dict(result["grade"]), course)
+    _write_result(class_folder, student, {**result, "recorded": True})
+
+
+def _write_submitted(class_folder: Path, received: Received, course: Mapping[str, CourseNotebook]) -> None:
+    """What counts, in the released notebooks' shape: the stock ``nbgrader autograde`` can start from it."""
+    folder = class_folder / "submitted" / received.student / ASSIGNMENT
+    paths = sorted(received.folder.rglob("*.ipynb")) if received.folder is not None else []
+    written = set()
+    for path in paths:
+        try:
+            cells = read_cells(path.read_bytes())
+        except UnreadableError:
+            continue
+        name = identify(path.stem.lower(), cells, course)
+        if name is not None and name not in written:
+            written.add(name)
+            notebook = nbformat.writes(normalise(cells, course[name]).notebook)
+            write_atomically(folder / f"{name}.ipynb", notebook.encode("utf-8"))
+    for name in set(course) - written:
+        (folder / f"{name}.ipynb").unlink(missing_ok=True)
+    if written:
+        write_atomically(folder / "timestamp.txt", received.time.astimezone().isoformat().encode())
+
+
+# ------------------------------------------------------------------------------------------------------------ results
+
+
+def _row(
+    class_folder: Path, group: Sequence[Received], course: Mapping[str, CourseNotebook], due: datetime | None
+) -> Row:
+    latest, student = group[-1], group[-1].student
+    result = _read_result(class_folder, student)
+    if result is None:
+        raise OSError(f"the result of {student} in {class_folder} has gone; run the same command again")
+    grade = SubmissionGrade.from_dict(result["grade"])
+    marks = gradebook.marks(class_folder, student, course)
+    human = list(latest.problems) + list(grade.attention)
+    human += [f"{name}: {text}" for name, entry in grade.notebooks.items() for text in entry.attention]
+    waiting = sum(mark.needs_manual_grade for cells in marks.values() for mark in cells.values())
+    if waiting:
+        human.append(f"{waiting} answer{'s' if waiting > 1 else ''} to be marked in formgrader")
+    status = grade.status
+    if latest.folder is None:
+        status = "unreadable" if latest.problems != ["it holds no notebook"] else "empty"
+    late = "yes" if latest.is_late else "" if due is None else "yes" if latest.time > due else "no"
+    earlier = [f"{each.source} of {each.time:%Y-%m-%d %H:%M}" for each in group[:-1]]
+    if earlier:
+        human.append(f"{len(group)} submissions, the latest counts: {latest.source}")
+    return Row(student, grade, marks, status, late, human, f"{latest.time:%Y-%m-%d %H:%M}", latest.source, earlier)
+
+
+def _write_pages(class_folder: Path, rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> list[Path]:
+    for row in rows:
+        page = student_page(row, course).encode("utf-8")
+        write_atomically(class_folder / "feedback" / f"{row.student}.html", page)
+    paths = [class_folder / "grades.csv", class_folder / "summary.html"]
+    write_atomically(paths[0], grades_csv(rows, course).encode("utf-8-sig"))  # spreadsheets read the mark as UTF-8
+    write_atomically(paths[1], summary_page(rows, course).encode("utf-8"))
+    return paths
+
+
+def grades_csv(rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> str:
+    """One line per student: total, score per notebook and per exercise, status, late, what needs a human and why."""
+    buffer = io.StringIO()
+    names = [(name, exercise) for name, notebook in course.items() for exercise in notebook.exercises]
+    columns = ["student", "total", "points", *course, *(f"{name}/{exercise.id}" for name, exercise in names)]
+    columns += ["status", "late", "handed in", "needs human", "source"]
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    points = sum(exercise.points for _, exercise in names)
+    for row in rows:
+        notebooks = [sum(row.score(name, e) for e in notebook.exercises) for name, notebook in course.items()]
+        scores = [f"{row.score(name, exercise):g}" for name, exercise in names]
+        texts = [row.status, row.late, row.handed_in, "; ".join(row.human), row.source]
+        numbers = [f"{row.total(course):g}", f"{points:g}", *(f"{score:g}" for score in notebooks), *scores]
+        writer.writerow([_cell(row.student), *numbers, *map(_cell, texts)])
+    return buffer.getvalue()
+
+
+def _cell(text: str) -> str:
+    """A text that no spreadsheet takes for a formula: file names come from students."""
+    text = " ".join(text.split())
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
