@@ -49,6 +49,7 @@ from metapcg.grading.sandbox import CellRun, Kernel, Limits, check_sandbox, erro
 Key = dict[str, dict[str, list[dict]]]
 """Notebook → tests cell → what the worked solution emitted."""
 
+_SHOWN_TYPES = ("text/plain", "image/png", "image/jpeg")
 EXTRA_SECONDS = 20.0
 """For one cell that the student added, and three times that for all of them."""
 
@@ -97,14 +98,18 @@ class SubmissionGrade:
 
     @property
     def status(self) -> str:
-        """The worst of the notebooks' statuses; ``not graded`` if the grader itself failed."""
+        """The worst of the notebooks' statuses.
+
+        ``incomplete`` if some are missing, ``empty`` if all are, ``not graded`` if the grader itself failed.
+        """
         if self.error:
             return "not graded"
-        order = ("unreadable", "kernel died", "out of time", "missing", "graded")
         found = {grade.status for grade in self.notebooks.values()}
-        if found == {"missing"} and any("cannot be read" in text for text in self.attention):
-            return "unreadable"
-        return next((status for status in order if status in found), "empty")
+        if found <= {"missing"}:
+            return "unreadable" if any("cannot be read" in text for text in self.attention) else "empty"
+        order = ("unreadable", "kernel died", "out of time", "missing", "graded")
+        worst = next(status for status in order if status in found)
+        return "incomplete" if worst == "missing" else worst
 
     def as_dict(self) -> dict:
         """Plain data, for JSON."""
@@ -435,11 +440,17 @@ def _with_outputs(
     notebook: NotebookNode, course_notebook: CourseNotebook, done: Executed, results: Mapping[str, CellResult]
 ) -> NotebookNode:
     """The notebook for formgrader, with outputs of the visible pass; only failed tests cells hold an error."""
+    kinds = course_notebook.kinds
     for cell in notebook.cells:
         if cell.cell_type != "code":
+            if cell.metadata.get("hw11") == "extra" or kinds[cell.id] == "question":
+                cell.source = _without_html(cell.source)
             continue
         run = done.shown.get(cell.id)
         cell.outputs = [] if run is None else list(run.outputs)
+        for output in cell.outputs:
+            if "data" in output:
+                output.data = {kind: data for kind, data in output.data.items() if kind in _SHOWN_TYPES}
         cell.execution_count = None
         if cell.id in results:
             result = results[cell.id]
@@ -455,6 +466,12 @@ def _with_outputs(
         if cell.id in course_notebook.test_sources:
             cell.source = course_notebook.test_sources[cell.id]
     return notebook
+
+
+def _without_html(markdown: str) -> str:
+    """Markdown whose HTML is shown as text: formgrader would run a student's scripts with the grader's rights."""
+    markdown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", markdown)
+    return re.sub(r"(?i)(javascript|vbscript|data)\s*:", r"\1&#58;&#8203;", markdown)
 
 
 def _bytes(notebook: NotebookNode) -> bytes:
@@ -532,7 +549,7 @@ def grade_submissions(
     grades: dict[str, SubmissionGrade] = {}
     progress = None
     if stream is not None:
-        costs = {Path(name): 1.0 if files else 0.01 for name, files in submissions.items()}
+        costs = {Path(name): 1.0 if files else 0.0 for name, files in submissions.items()}
         progress = GradingProgress(costs, stream)
     try:
         for name, grade in _run_jobs(jobs, make_executor or (lambda: process_pool(workers)), progress):
@@ -591,8 +608,9 @@ def _job(
 ) -> SubmissionGrade:
     try:
         if isinstance(files, Path):
-            paths = sorted(files.rglob("*.ipynb"))
-            files = {str(path.relative_to(files)): path.read_bytes() for path in paths}
+            folder, files = files, {}
+            for path in sorted(folder.rglob("*.ipynb")):
+                files[path.name if path.name not in files else str(path.relative_to(folder))] = path.read_bytes()
         return grade_submission(files, course, key, exercises, limits, sandbox)
     except Exception as error:  # whatever one submission does to the grader must not stop the others; it is flagged
         return _failed(course, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")

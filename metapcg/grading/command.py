@@ -74,10 +74,11 @@ def run_grade(options: argparse.Namespace) -> int:
     rows, human = summary.rows, sum(bool(row.human) for row in summary.rows)
     print(f"\n{len(rows)} students: {summary.graded} graded now, {summary.unchanged} unchanged; {human} need a person")
     for row in rows:
-        if row.status not in ("graded", "missing"):
+        if row.status not in ("graded", "incomplete"):
             print(f"  {row.student}: {row.status}: {'; '.join(row.human)}"[:300])
     print("look at  " + "\n    and  ".join(map(str, [*summary.paths, class_folder / "feedback"])))
-    print(f"marking: HW11_CLASS={class_folder} {Path(sys.executable).parent / 'jupyter'} nbclassic  (then Formgrader)")
+    jupyter = Path(sys.executable).parent / "jupyter"
+    print(f"mark answers: HW11_CLASS='{class_folder}' {jupyter} lab, menu Nbgrader > Formgrader; then grade again")
     failed = [row.student for row in rows if row.grade.error]
     if failed:
         print(f"error: {len(failed)} not graded ({', '.join(failed)}); run the same command again", file=sys.stderr)

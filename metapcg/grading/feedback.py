@@ -83,8 +83,10 @@ def student_page(row: Row, course: Mapping[str, CourseNotebook]) -> str:
 def _notebook_section(row: Row, name: str, notebook: CourseNotebook) -> str:
     grade = row.grade.notebooks.get(name, NotebookGrade("missing"))
     parts = [f"<h2>{_text(name)}</h2>"]
+    if grade.status == "missing":
+        points = sum(exercise.points for exercise in notebook.exercises)
+        return f"{parts[0]}<p class=bad>This notebook was not handed in (0 of {_number(points)} points).</p>"
     said = {
-        "missing": "This notebook was not handed in.",
         "unreadable": "This notebook cannot be read.",
         "kernel died": "Python ended while this notebook was graded; the exercises after that count 0.",
         "out of time": "Some of this notebook ran out of time.",
@@ -161,7 +163,7 @@ def summary_page(rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> s
     parts.append("<h2>Students</h2><table><tr><th>student</th><th class=n>points</th><th>status</th><th>late</th>")
     parts.append("<th>handed in</th></tr>")
     for row in rows:
-        kind = "" if row.status == "graded" else " class=bad"
+        kind = "" if row.status in ("graded", "incomplete") else " class=bad"
         parts.append(
             f"<tr><td><a href='feedback/{quote(row.student)}.html'>{_text(row.student)}</a></td>"
             f"<td class=n>{_number(row.total(course))}</td><td{kind}>{_text(row.status)}</td><td>{row.late}</td>"
