@@ -3,16 +3,17 @@
 Rules of one step, in this order (numbers: ``ArenaRules``):
 
 1. *Walking.* ``approach`` and ``retreat`` move along the lane; bodies keep a gap and stay between the walls.
-2. *Hits*, from where both now stand. ``attack`` reaches a short way, ``special`` far. Who dodges is not hit. A blocked
-   attack does a fifth of its damage. A special breaks a block: full damage, and the blocker is staggered. An attack
-   that is blocked or dodged, and a special that is dodged, leave their owner staggered. A target that is already
-   staggered takes twice as much.
+2. *Hits*, from where both now stand. An ``attack``, high or low, reaches a short way, a ``special`` far. Who dodges is
+   not hit. A block stops an attack of its own height but for a fifth of the damage, and nothing of the other height. A
+   special breaks either block: full damage, and the blocker is staggered. An attack that is blocked or dodged, and a
+   special that is dodged, leave their owner staggered. A target that is already staggered takes twice as much.
 3. *Dodging.* Who dodges jumps away from the opponent. With too little room behind and the opponent close, it is a roll
    to the opponent's other side.
 4. *Clocks.* Staggered means that only ``wait`` is legal in the next step. ``special`` and ``dodge`` have cooldowns.
 
-So no action is best by itself: block beats attack, special beats block, dodge beats special and attack, waiting beats
-dodge, and what the opponent will do next has to be guessed. The boss hits harder, the player walks faster.
+So no action is best by itself: the right block beats an attack, the wrong one loses to it, a special beats blocks, a
+dodge beats attacks and specials, waiting beats a dodge. What the opponent will do next has to be guessed, and high or
+low can be guessed only by who knows the opponent's habits.
 
 A fight ends when somebody has no hit points left, or undecided after ``max_steps``. Chance enters through the starting
 positions and a few per cent of luck in each hit, both drawn from one generator, so a seed and the actions determine a
@@ -32,8 +33,18 @@ from numpy.typing import ArrayLike, NDArray
 BOSS, PLAYER = 0, 1
 SIDES = ("boss", "player")
 
-ACTIONS = ("wait", "approach", "retreat", "attack", "dodge", "block", "special")
-WAIT, APPROACH, RETREAT, ATTACK, DODGE, BLOCK, SPECIAL = range(len(ACTIONS))
+ACTIONS = (
+    "wait",
+    "approach",
+    "retreat",
+    "attack-high",
+    "attack-low",
+    "dodge",
+    "block-high",
+    "block-low",
+    "special",
+)
+WAIT, APPROACH, RETREAT, ATTACK_HIGH, ATTACK_LOW, DODGE, BLOCK_HIGH, BLOCK_LOW, SPECIAL = range(len(ACTIONS))
 NUM_ACTIONS = len(ACTIONS)
 
 
@@ -62,12 +73,12 @@ class ArenaRules:
     speed: tuple[float, float] = (0.8, 1.0)
     attack_reach: float = 1.6
     special_reach: float = 4.0
-    attack_damage: tuple[float, float] = (0.08, 0.08)
-    special_damage: tuple[float, float] = (0.14, 0.14)
+    attack_damage: tuple[float, float] = (0.12, 0.14)
+    special_damage: tuple[float, float] = (0.08, 0.10)
     block_factor: float = 0.2
     stagger_factor: float = 2.0
-    special_cooldown: int = 6
-    dodge_cooldown: int = 2
+    special_cooldown: int = 8
+    dodge_cooldown: int = 4
     dodge_distance: float = 1.2
     roll_distance: float = 2.0
     luck: float = 0.1
@@ -173,15 +184,16 @@ def advance(
     # Hits; index = who strikes, [..., ::-1] = who is struck.
     dodges = actions == DODGE
     distance = np.abs(x[..., PLAYER] - x[..., BOSS])[..., None]
-    attacks = (actions == ATTACK) & (distance <= rules.attack_reach)
+    in_reach, other = distance <= rules.attack_reach, actions[..., ::-1]
+    high, low = (actions == ATTACK_HIGH) & in_reach, (actions == ATTACK_LOW) & in_reach
     specials = (actions == SPECIAL) & (distance <= rules.special_reach)
-    other_dodges, other_blocks = dodges[..., ::-1], actions[..., ::-1] == BLOCK
-    damage = np.where(attacks, np.asarray(rules.attack_damage) * np.where(other_blocks, rules.block_factor, 1.0), 0.0)
+    blocked = (high & (other == BLOCK_HIGH)) | (low & (other == BLOCK_LOW))
+    dodged = (high | low | specials) & dodges[..., ::-1]
+    damage = np.where(high | low, np.asarray(rules.attack_damage) * np.where(blocked, rules.block_factor, 1.0), 0.0)
     damage += np.where(specials, np.asarray(rules.special_damage), 0.0)
-    damage *= ~other_dodges * luck * np.where(state.staggered[..., ::-1], rules.stagger_factor, 1.0)
+    damage *= ~dodged * luck * np.where(state.staggered[..., ::-1], rules.stagger_factor, 1.0)
     hp = np.maximum(state.hp - damage[..., ::-1], 0.0)
-    foiled = (attacks & (other_blocks | other_dodges)) | (specials & other_dodges)
-    broken = (actions == BLOCK) & specials[..., ::-1]
+    broken = ((actions == BLOCK_HIGH) | (actions == BLOCK_LOW)) & specials[..., ::-1]
 
     # Dodging. The opponent's place is the one after walking, for both.
     other_x = x[..., ::-1]
@@ -202,7 +214,7 @@ def advance(
         hp=hp,
         special=np.where(actions == SPECIAL, rules.special_cooldown, np.maximum(state.special - 1, 0)),
         dodge=np.where(dodges, rules.dodge_cooldown, np.maximum(state.dodge - 1, 0)),
-        staggered=foiled | broken,
+        staggered=blocked | dodged | broken,
         last=actions.copy(),
         step=state.step + 1,
     )

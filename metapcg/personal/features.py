@@ -1,11 +1,15 @@
-"""What the boss sees: a state of the fight as numbers of order one. It sees what the player did last, not the style."""
+"""What the boss sees: a state of the fight as numbers of order one.
+
+Neither the player's style nor the last actions are among them, on purpose: what a player is likely to do next is to be
+learned from fights, and kept in the weights.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arena import ACTIONS, BOSS, NUM_ACTIONS, PLAYER, RULES, ArenaRules, ArenaState, legal_actions
+from .arena import BOSS, RULES, ArenaRules, ArenaState, legal_actions
 
 FEATURES = (
     "distance",
@@ -22,13 +26,10 @@ FEATURES = (
     "boss staggered",
     "player staggered",
     "time",
-    *(f"boss last: {name}" for name in ACTIONS),
-    *(f"player last: {name}" for name in ACTIONS),
 )
 """Names of the features, in order."""
 
 NUM_FEATURES = len(FEATURES)
-_FIRST_ACTION = FEATURES.index("boss last: wait")
 
 
 def boss_features(state: ArenaState, rules: ArenaRules = RULES) -> NDArray[np.float64]:
@@ -47,9 +48,6 @@ def boss_features(state: ArenaState, rules: ArenaRules = RULES) -> NDArray[np.fl
     out[..., 9:11] = state.dodge / rules.dodge_cooldown
     out[..., 11:13] = state.staggered
     out[..., 13] = state.step / rules.max_steps
-    for side in (BOSS, PLAYER):
-        first = _FIRST_ACTION + side * NUM_ACTIONS
-        out[..., first : first + NUM_ACTIONS] = state.last[..., side, None] == np.arange(NUM_ACTIONS)
     return out
 
 

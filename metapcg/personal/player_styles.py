@@ -20,8 +20,10 @@ from metapcg.tasks.splits import EXTRAPOLATION, INTERPOLATION, TRAIN, split_gene
 
 from .arena import (
     APPROACH,
-    ATTACK,
-    BLOCK,
+    ATTACK_HIGH,
+    ATTACK_LOW,
+    BLOCK_HIGH,
+    BLOCK_LOW,
     DODGE,
     NUM_ACTIONS,
     PLAYER,
@@ -34,25 +36,44 @@ from .arena import (
     legal_actions,
 )
 
-PARAMETERS = ("distance", "attack", "block", "dodge", "special", "punish", "footwork", "wait", "sharpness")
+PARAMETERS = (
+    "distance",
+    "attack",
+    "block",
+    "dodge",
+    "special",
+    "punish",
+    "footwork",
+    "wait",
+    "attack habit",
+    "block habit",
+    "sharpness",
+)
 """Names of a style's parameters, in order.
 
 ``distance`` is where the player likes to stand, in metres; ``sharpness`` an inverse temperature, at least 0. The
 others are wishes: to ``attack`` in reach, to ``block`` and to ``dodge`` when threatened, to use the ``special`` in
-reach, to ``punish`` a staggered opponent, to walk to the preferred distance (``footwork``), to ``wait``.
+reach, to ``punish`` a staggered opponent, to walk to the preferred distance (``footwork``), to ``wait``. The habits are
+added to the wish for the high attack or block and subtracted from that for the low one.
 """
 
 STYLES: dict[str, tuple[float, ...]] = {
-    "aggressive": (0.8, 3.0, -1.0, -1.0, 2.0, 1.0, 3.0, -1.0, 1.2),
-    "cautious": (2.4, 1.0, 0.5, 3.0, 1.0, 5.0, 3.0, 0.0, 1.2),
-    "kiting": (3.8, 1.0, -1.0, 2.0, 4.0, 2.0, 4.0, -1.0, 1.2),
-    "turtling": (1.2, 0.0, 3.5, -1.0, 0.0, 6.0, 2.0, 0.0, 1.2),
-    "random": (2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    "aggressive": (0.8, 3.0, -1.0, -1.0, 2.0, 1.0, 3.0, -1.0, 0.0, 0.0, 1.2),
+    "cautious": (2.4, 1.0, 0.5, 3.0, 1.0, 5.0, 3.0, 0.0, 0.0, 0.0, 1.2),
+    "kiting": (3.8, 1.0, -1.0, 2.0, 4.0, 2.0, 4.0, -1.0, 0.0, 0.0, 1.2),
+    "turtling": (1.2, 0.0, 3.5, -1.0, 0.0, 6.0, 2.0, 0.0, 0.0, 0.0, 1.2),
+    "random": (2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
 }
-"""Middle of each style's box."""
+"""Middle of each style's box; there the player has no habit of height."""
 
-SPREAD = np.array([0.4, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.2])
-"""Half the width of a box; the random player has no width."""
+SPREAD = np.array([0.4, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.0, 0.0, 0.2])
+"""Half the width of a box round the middle, but for the habits; the random player has no width."""
+
+HABIT = (0.7, 1.5)
+"""Every sampled player has habits of this size, the two with independent signs: so over the players high and low are
+equally frequent, and a boss that does not know its player gains nothing from preferring one."""
+
+_HABITS = slice(PARAMETERS.index("attack habit"), PARAMETERS.index("block habit") + 1)
 
 BLEND = (0.35, 0.65)
 """Shares of a style in a blend."""
@@ -123,14 +144,19 @@ def sample_styles(split: str, num_players: int, seed: Seed) -> PlayerStyles:
     other_names = [pool[(i + 1 + generator.integers(len(pool) - 1)) % len(pool)] for i in first]
     other = _inside_boxes(other_names, generator)
     share = generator.uniform(*BLEND, (num_players, 1))
+    blended = share * one.parameters + (1.0 - share) * other.parameters
+    blended[:, _HABITS] = one.parameters[:, _HABITS]  # the mean of two habits would be a weak one
     names = tuple(f"{a}+{b}" for a, b in zip(one.names, other.names, strict=True))
-    return PlayerStyles(share * one.parameters + (1.0 - share) * other.parameters, names)
+    return PlayerStyles(blended, names)
 
 
 def _inside_boxes(names: list[str], generator: np.random.Generator) -> PlayerStyles:
     middles = np.array([STYLES[name] for name in names])
     width = SPREAD * np.array([[name != "random"] for name in names])
-    return PlayerStyles(middles + width * generator.uniform(-1.0, 1.0, middles.shape), tuple(names))
+    parameters = middles + width * generator.uniform(-1.0, 1.0, middles.shape)
+    shape = (len(names), 2)
+    parameters[:, _HABITS] = generator.uniform(*HABIT, shape) * generator.choice([-1.0, 1.0], shape)
+    return PlayerStyles(parameters, tuple(names))
 
 
 def action_probabilities(
@@ -147,7 +173,7 @@ def action_probabilities(
     distance = state.distance()
     p = np.asarray(parameters).T
     p = p.reshape(len(PARAMETERS), *p.shape[1:], *([1] * (distance.ndim - p.ndim + 1)))
-    preferred, attack, block, dodge, special, punish, footwork, wait, sharpness = p
+    preferred, attack, block, dodge, special, punish, footwork, wait, attack_habit, block_habit, sharpness = p
     punish = punish * state.staggered[..., other]
     near = distance <= rules.attack_reach + rules.speed[other]
     far = (distance <= rules.special_reach) & (state.special[..., other] == 0)
@@ -158,9 +184,11 @@ def action_probabilities(
     wishes[..., WAIT] = wait
     wishes[..., APPROACH] = drift
     wishes[..., RETREAT] = -drift
-    wishes[..., ATTACK] = np.where(distance <= rules.attack_reach, attack + punish, _IDLE)
+    for action, habit in ((ATTACK_HIGH, attack_habit), (ATTACK_LOW, -attack_habit)):
+        wishes[..., action] = np.where(distance <= rules.attack_reach, attack + punish + habit, _IDLE)
+    for action, habit in ((BLOCK_HIGH, block_habit), (BLOCK_LOW, -block_habit)):
+        wishes[..., action] = np.where(threatened, block - discount + habit, _IDLE)
     wishes[..., DODGE] = np.where(threatened, dodge - discount, _IDLE)
-    wishes[..., BLOCK] = np.where(threatened, block - discount, _IDLE)
     wishes[..., SPECIAL] = np.where(distance <= rules.special_reach, special + punish, _IDLE)
     wishes *= sharpness[..., None]
     weights = np.exp(wishes - wishes.max(-1, keepdims=True)) * legal_actions(state, side)

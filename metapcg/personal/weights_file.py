@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from .arena import APPROACH, ATTACK, BLOCK, DODGE, NUM_ACTIONS, RETREAT, SPECIAL
+from .arena import NUM_ACTIONS, WAIT
 from .features import NUM_FEATURES
 
 Weights = dict[str, NDArray[np.float64]]
@@ -61,9 +61,9 @@ class MindSizes:
 
     features: int = NUM_FEATURES
     actions: int = NUM_ACTIONS
-    owned: tuple[int, ...] = (APPROACH, RETREAT, ATTACK, DODGE, BLOCK, SPECIAL)
+    owned: tuple[int, ...] = tuple(action for action in range(NUM_ACTIONS) if action != WAIT)
     free: int = 2
-    units: int = 16
+    units: int = 12
     latent: int = 16
     gate: int = 32
 

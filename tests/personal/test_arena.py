@@ -9,8 +9,10 @@ from fights import play
 from metapcg.personal.arena import (
     ACTIONS,
     APPROACH,
-    ATTACK,
-    BLOCK,
+    ATTACK_HIGH,
+    ATTACK_LOW,
+    BLOCK_HIGH,
+    BLOCK_LOW,
     BOSS,
     DODGE,
     NUM_ACTIONS,
@@ -29,9 +31,11 @@ from metapcg.personal.arena import (
 from metapcg.personal.arena_problem import ArenaProblem
 from metapcg.personal.features import FEATURES, boss_features
 from metapcg.personal.player_styles import (
+    HABIT,
     PARAMETERS,
     SPREAD,
     STYLES,
+    PlayerStyles,
     action_probabilities,
     named_styles,
     sample_styles,
@@ -50,29 +54,37 @@ def one_step(before, boss, player):
 
 
 def test_clean_hit_costs_the_target_and_nobody_staggers():
-    after = one_step(state(), ATTACK, WAIT)
+    after = one_step(state(), ATTACK_LOW, WAIT)
     assert after.hp.tolist() == [1.0, 1.0 - RULES.attack_damage[BOSS]]
     assert not after.staggered.any()
 
 
 def test_both_can_hit_at_the_same_moment():
-    after = one_step(state(), ATTACK, ATTACK)
+    after = one_step(state(), ATTACK_HIGH, ATTACK_HIGH)
     assert after.hp.tolist() == [1.0 - RULES.attack_damage[PLAYER], 1.0 - RULES.attack_damage[BOSS]]
 
 
-def test_block_beats_attack():
-    after = one_step(state(), ATTACK, BLOCK)
+HEIGHTS = [(ATTACK_HIGH, BLOCK_HIGH, BLOCK_LOW), (ATTACK_LOW, BLOCK_LOW, BLOCK_HIGH)]
+
+
+@pytest.mark.parametrize(("strike", "right", "wrong"), HEIGHTS, ids=["high", "low"])
+def test_block_of_its_height_beats_an_attack_and_the_other_does_not(strike, right, wrong):
+    after = one_step(state(), strike, right)
     assert after.hp[PLAYER] == pytest.approx(1.0 - RULES.attack_damage[BOSS] * RULES.block_factor)
     assert after.staggered.tolist() == [True, False]
+    through = one_step(state(), strike, wrong)
+    assert through.hp[PLAYER] == pytest.approx(1.0 - RULES.attack_damage[BOSS])
+    assert not through.staggered.any()
 
 
-def test_special_beats_block():
-    after = one_step(state(), SPECIAL, BLOCK)
+@pytest.mark.parametrize("block", [BLOCK_HIGH, BLOCK_LOW])
+def test_special_beats_both_blocks(block):
+    after = one_step(state(), SPECIAL, block)
     assert after.hp[PLAYER] == pytest.approx(1.0 - RULES.special_damage[BOSS])
     assert after.staggered.tolist() == [False, True]
 
 
-@pytest.mark.parametrize("strike", [ATTACK, SPECIAL])
+@pytest.mark.parametrize("strike", [ATTACK_HIGH, ATTACK_LOW, SPECIAL])
 def test_dodge_beats_attack_and_special(strike):
     after = one_step(state(), DODGE, strike)
     assert after.hp.tolist() == [1.0, 1.0]
@@ -82,20 +94,20 @@ def test_dodge_beats_attack_and_special(strike):
 
 def test_staggered_target_takes_more_and_may_only_wait():
     before = state(staggered=np.array([False, True]))
-    assert one_step(before, ATTACK, WAIT).hp[PLAYER] == 1.0 - RULES.attack_damage[BOSS] * RULES.stagger_factor
+    assert one_step(before, ATTACK_HIGH, WAIT).hp[PLAYER] == 1.0 - RULES.attack_damage[BOSS] * RULES.stagger_factor
     assert legal_actions(before, PLAYER).tolist() == [a == WAIT for a in range(NUM_ACTIONS)]
     assert legal_actions(before, BOSS).all()
 
 
 def test_out_of_reach_nothing_happens():
-    assert one_step(state(RULES.attack_reach + 0.1), ATTACK, ATTACK).hp.tolist() == [1.0, 1.0]
+    assert one_step(state(RULES.attack_reach + 0.1), ATTACK_HIGH, ATTACK_HIGH).hp.tolist() == [1.0, 1.0]
     assert one_step(state(RULES.special_reach + 0.1), SPECIAL, WAIT).hp.tolist() == [1.0, 1.0]
     assert one_step(state(RULES.special_reach - 0.1), SPECIAL, WAIT).hp[PLAYER] < 1.0
 
 
 def test_hits_are_measured_after_walking():
-    assert one_step(state(2.0), ATTACK, APPROACH).hp[PLAYER] < 1.0, "the player walked into the attack"
-    assert one_step(state(1.0), ATTACK, RETREAT).hp[PLAYER] == 1.0, "the player walked out of it"
+    assert one_step(state(2.0), ATTACK_HIGH, APPROACH).hp[PLAYER] < 1.0, "the player walked into the attack"
+    assert one_step(state(1.0), ATTACK_HIGH, RETREAT).hp[PLAYER] == 1.0, "the player walked out of it"
 
 
 def test_cooldowns_count_down_to_legal():
@@ -124,12 +136,12 @@ def test_dodge_in_a_corner_rolls_past_the_opponent():
 
 
 def test_hit_points_never_fall_below_zero():
-    after = one_step(state(hp=np.array([1.0, 0.01])), ATTACK, WAIT)
+    after = one_step(state(hp=np.array([1.0, 0.01])), ATTACK_HIGH, WAIT)
     assert after.hp[PLAYER] == 0.0
 
 
 def test_luck_multiplies_the_owners_damage():
-    after = advance(state(), np.array([ATTACK, ATTACK]), np.array([1.1, 0.9]))
+    after = advance(state(), np.array([ATTACK_HIGH, ATTACK_HIGH]), np.array([1.1, 0.9]))
     assert (1.0 - after.hp).tolist() == pytest.approx([0.9 * RULES.attack_damage[1], 1.1 * RULES.attack_damage[0]])
 
 
@@ -189,12 +201,17 @@ def test_features_are_bounded_and_name_what_they_hold():
     for _ in range(problem.horizon):
         assert obs["state"].min() >= 0.0 and obs["state"].max() <= 1.0
         obs, *_ = problem.step(choose(obs["legal"], generator))
-    here = state(1.0, last=np.array([BLOCK, SPECIAL]), staggered=np.array([False, True]), hp=np.array([0.25, 0.5]))
+    here = state(1.0, staggered=np.array([False, True]), hp=np.array([0.25, 0.5]), special=np.array([0, 4]))
     named = dict(zip(FEATURES, boss_features(here), strict=True))
-    assert named["boss last: block"] == named["player last: special"] == 1.0
     assert named["boss HP"] == 0.25 and named["player HP"] == 0.5
     assert named["player staggered"] == 1.0 and named["boss staggered"] == 0.0
     assert named["room behind boss"] == 0.5 and named["room behind player"] == pytest.approx(0.4)
+    assert named["boss special cooldown"] == 0.0 and named["player special cooldown"] == 4 / RULES.special_cooldown
+
+
+def test_last_actions_are_not_seen():
+    seen = [boss_features(state(last=np.array([a, b]))) for a in (WAIT, SPECIAL) for b in (WAIT, BLOCK_LOW)]
+    assert all(np.array_equal(seen[0], other) for other in seen[1:])
 
 
 def test_problem_pays_what_the_hit_points_say_and_keeps_finished_fights():
@@ -246,46 +263,78 @@ def test_told_problem_shows_the_style():
 def test_styles_choose_legal_actions_and_differ_as_their_names_say():
     near = state(1.0)
     probabilities = {name: action_probabilities(near, np.array(STYLES[name])) for name in STYLES}
-    assert probabilities["aggressive"].argmax() == ATTACK
-    assert probabilities["turtling"].argmax() == BLOCK
+    assert probabilities["aggressive"][[ATTACK_HIGH, ATTACK_LOW]].sum() > 0.8
+    assert probabilities["turtling"][[BLOCK_HIGH, BLOCK_LOW]].sum() > 0.8
     assert probabilities["cautious"].argmax() == DODGE
     assert probabilities["kiting"].argmax() in (SPECIAL, RETREAT)
     assert np.allclose(probabilities["random"], 1.0 / NUM_ACTIONS)
     staggered = state(1.0, staggered=np.array([False, True]))
-    assert action_probabilities(staggered, np.array(STYLES["aggressive"])).tolist() == [1.0] + [0.0] * 6
+    assert action_probabilities(staggered, np.array(STYLES["aggressive"])).tolist() == [1.0] + [0.0] * (NUM_ACTIONS - 1)
     far = action_probabilities(state(6.0, 8.0), np.array(STYLES["aggressive"]))
     assert ACTIONS[far.argmax()] == "approach"
 
 
+def test_habits_decide_between_high_and_low():
+    for sign in (1.0, -1.0):
+        parameters = np.array(STYLES["aggressive"])
+        parameters[PARAMETERS.index("attack habit")] = sign
+        parameters[PARAMETERS.index("block habit")] = -sign
+        p = action_probabilities(state(), parameters)
+        more, less = (ATTACK_HIGH, ATTACK_LOW) if sign > 0 else (ATTACK_LOW, ATTACK_HIGH)
+        assert p[more] / p[less] == pytest.approx(np.exp(2 * parameters[-1]))
+        more, less = (BLOCK_LOW, BLOCK_HIGH) if sign > 0 else (BLOCK_HIGH, BLOCK_LOW)
+        assert p[more] > p[less]
+
+
+def habitual(style, sign, habit=1.2):
+    parameters = np.array(STYLES[style])
+    parameters[[PARAMETERS.index("attack habit"), PARAMETERS.index("block habit")]] = sign * habit
+    return parameters
+
+
+def boss_returns(boss, players, fights=60):
+    """Mean return of a boss that is played by a style, against each player."""
+    problem = ArenaProblem(PlayerStyles(np.array(players), ("",) * len(players)), fights)
+    problem.reset(0)
+    generator, total = np.random.default_rng(1), 0.0
+    for _ in range(problem.horizon):
+        total = total + problem.step(choose(action_probabilities(problem.state, boss, BOSS), generator))[1]
+    return total.mean(-1)
+
+
+def test_knowing_a_habit_decides_the_fight():
+    """Adapting must pay: the block that wins against one player loses to his mirror image."""
+    players = [habitual("aggressive", 1.0), habitual("aggressive", -1.0)]
+    for sign, order in ((1.0, 1), (-1.0, -1)):
+        right, wrong = boss_returns(habitual("turtling", sign, 2.4), players)[::order]
+        assert right > 8.0 and wrong < -4.0
+    assert np.abs(boss_returns(np.array(STYLES["turtling"]), players)).max() < 4.0, "without knowing it, neither"
+
+
 def test_no_boss_style_is_best_against_every_player():
-    """Adapting must pay: the best answer to one style loses to another."""
-    problem = ArenaProblem(named_styles(), num_envs=60)
-    returns = {}
-    for name, parameters in STYLES.items():
-        problem.reset(0)
-        generator, total = np.random.default_rng(1), 0.0
-        for _ in range(problem.horizon):
-            boss = choose(action_probabilities(problem.state, np.array(parameters), BOSS), generator)
-            total = total + problem.step(boss)[1]
-        returns[name] = total.mean(-1)
-    table = np.array(list(returns.values()))  # boss × player
-    best = table.argmax(0)
-    assert len(set(best.tolist())) >= 3, table
-    assert table.max(0).mean() > table.mean(1).max() + 3.0, table
+    players = [habitual(name, 1.0) for name in STYLES]
+    table = np.array([boss_returns(habitual(name, 1.0, 2.4), players) for name in STYLES])  # boss × player
+    assert len(set(table.argmax(0).tolist())) >= 2, table
+    assert table.max(0).mean() > table.mean(1).max() + 2.0, table
 
 
 def test_splits_are_reproducible_and_blends_lie_in_no_box():
     assert np.array_equal(sample_styles("train", 7, 1).parameters, sample_styles("train", 7, 1).parameters)
     assert not np.array_equal(sample_styles("train", 7, 1).parameters, sample_styles("interpolation", 7, 1).parameters)
-    middles = np.array(list(STYLES.values()))
+    middles, plain = np.array(list(STYLES.values())), SPREAD + 1e-9
+    habits = [PARAMETERS.index("attack habit"), PARAMETERS.index("block habit")]
+    plain[habits] = np.inf
     inside = sample_styles("train", 500, 0)
-    box = (np.abs(inside.parameters[:, None] - middles) <= SPREAD + 1e-9).all(-1)
-    assert box.any(1).all()
+    assert (np.abs(inside.parameters[:, None] - middles) <= plain).all(-1).any(1).all()
     assert {inside.names.count(name) for name in STYLES} == {100}
     blends = sample_styles("extrapolation", 3000, 0)
-    assert not (np.abs(blends.parameters[:, None] - middles) <= SPREAD).all(-1).any()
+    assert not (np.abs(blends.parameters[:, None] - middles) <= plain).all(-1).any()
     assert all("random" not in name and len(set(name.split("+"))) == 2 for name in blends.names)
     assert (blends.parameters[:, -1] > 0).all()
+    for players in (inside, blends):
+        sizes = np.abs(players.parameters[:, habits])
+        assert sizes.min() >= HABIT[0] and sizes.max() <= HABIT[1]
+        assert np.abs(np.sign(players.parameters[:, habits]).mean(0)).max() < 0.15, "high and low are equally frequent"
 
 
 def test_unknown_styles_and_splits_are_refused():

@@ -15,7 +15,7 @@ from metapcg.personal.trajectories import MAX_BYTES, TrajectoryError, parse_traj
 
 
 def test_a_log_is_read_exactly():
-    fight, states, actions = Fight(5), [], ["approach", "special", "wait", "attack", "block"]
+    fight, states, actions = Fight(5), [], ["approach", "special", "wait", "attack-high", "block-low"]
     for action in actions:
         states.append(fight.state)
         fight.step(action, "retreat")
@@ -130,7 +130,7 @@ def everybody_dead_from_the_start(log):
 
 FAULTS = {
     "unknown action": (in_step(action="fly"), r"steps\[1\].action: unknown action 'fly'; choose wait"),
-    "action number too high": (in_step(action=7), "unknown action 7"),
+    "action number too high": (in_step(action=9), "unknown action 9"),
     "negative action": (in_step(action=-1), "unknown action -1"),
     "action is a fraction": (in_step(action=1.0), "unknown action 1.0"),
     "action is true": (in_step(action=True), "unknown action True"),
@@ -154,15 +154,15 @@ FAULTS = {
     "position beyond the wall": (in_state(bossX=10.5), r"state.bossX: needs to lie in 0 … 10"),
     "position is NaN": (in_state(playerX=float("nan")), "state.playerX: needs a finite number"),
     "both in one place": (in_state(playerX=5.0, bossX=5.0), "stand in the same place"),
-    "cooldown too long": (in_state(bossSpecial=99), "state.bossSpecial: needs to lie in 0 … 6"),
+    "cooldown too long": (in_state(bossSpecial=99), "state.bossSpecial: needs to lie in 0 … 8"),
     "cooldown is a fraction": (in_state(bossDodge=0.5), "state.bossDodge: needs a whole number"),
     "staggered is a number": (in_state(bossStaggered=0), "state.bossStaggered: needs true or false"),
     "last action unknown": (in_state(playerLast="sing"), "state.playerLast: unknown action 'sing'"),
     "step repeated": (in_state(step=0), r"steps\[1\].state.step: needs to be 1, got 0"),
     "step negative": (in_state(0, step=-1), r"steps\[0\].state.step: needs to lie in 0 … 59"),
     "illegal under the mask, staggered": (
-        lambda log: (in_state(bossStaggered=True)(log), in_step(action="attack")(log)),
-        r"steps\[1\].action: attack was illegal then; legal were wait",
+        lambda log: (in_state(bossStaggered=True)(log), in_step(action="attack-low")(log)),
+        r"steps\[1\].action: attack-low was illegal then; legal were wait",
     ),
     "illegal under the mask, cooldown": (
         lambda log: (in_state(bossSpecial=3, bossStaggered=False)(log), in_step(action="special")(log)),
