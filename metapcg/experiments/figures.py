@@ -61,6 +61,7 @@ SPLIT_LABELS = {
     "held-out-representation": "held-out\nrepresentation",
     "held-out-game": "held-out\ngame",
 }
+_SHARE_SHOWN = 2.0
 _REFERENCES = ("random", "oracle")
 _REFERENCE_WORDS = {"oracle": "oracle (told the task)", "random": "random policy"}
 
@@ -350,7 +351,8 @@ def gap_dots(rows: Rows, title: str | None = None) -> Figure:
 def share_bars(runs: Sequence[RunResult], title: str | None = None) -> Figure:
     """Return after the last adaptation step as a share of the oracle's, by split, with 95 % intervals.
 
-    0 is the random policy, 1 the oracle. Splits without an oracle on the same tasks have no bars and say so.
+    0 is the random policy, 1 the oracle. Splits without an oracle on the same tasks have no bars and say so. Bars that
+    are higher than twice the oracle's, which then has next to nothing itself, are cut off and carry their number.
 
     Raises:
         ValueError: there is no method to show.
@@ -364,7 +366,7 @@ def share_bars(runs: Sequence[RunResult], title: str | None = None) -> Figure:
     figure, ax = _figure(7.4, 3.9)
     width = 0.8 / len(settings)
     shown: set[str] = set()
-    tops, bottoms = [1.0], [0.0]
+    tops, bottoms, cut = [1.0], [0.0], []
     for place, (setting, style) in enumerate(zip(settings, _styles(settings), strict=True)):
         positions, shares = [], []
         for index, split in enumerate(splits):
@@ -384,6 +386,7 @@ def share_bars(runs: Sequence[RunResult], title: str | None = None) -> Figure:
                edgecolor="white", lw=0.5)  # fmt: skip
         if len(shares):
             ax.errorbar(positions, means, errors, fmt="none", ecolor="#222222", elinewidth=1, capsize=2)
+            cut += [(x, s.mean) for x, s in zip(positions, shares, strict=True) if s.mean > 1.02 * _SHARE_SHOWN]
             tops.append(max(s.high for s in shares))
             bottoms.append(min(s.low for s in shares))
     for index, split in enumerate(splits):
@@ -391,8 +394,13 @@ def share_bars(runs: Sequence[RunResult], title: str | None = None) -> Figure:
             ax.text(index, 0.03, "no oracle\non these tasks", ha="center", va="bottom", fontsize=8, color="#555555")
     ax.axhline(0, color=COLOURS["random"], lw=1)
     ax.axhline(1, color=COLOURS["oracle"], lw=1, ls=(0, (5, 3)))
-    span = max(tops) - min(bottoms)
-    ax.set_ylim(min(bottoms) - 0.04 * span, max(tops) + 0.08 * span)
+    low, high = max(min(bottoms), -_SHARE_SHOWN / 2), min(max(tops), _SHARE_SHOWN)
+    span = high - low
+    ax.set_ylim(low - 0.04 * span, high + 0.08 * span)
+    for position, share in cut:
+        ax.text(
+            position, 0.06, f"{100 * share:.0f} %", rotation=90, ha="center", va="bottom", fontsize=8, color="white"
+        )
     ax.text(len(splits) - 0.42, 1, "oracle", va="center", ha="left", fontsize=9)
     ax.text(len(splits) - 0.42, 0, "random", va="center", ha="left", fontsize=9, color="#555555")
     ax.set_xlim(-0.5, len(splits) - 0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 
 import numpy as np
@@ -290,3 +291,11 @@ def test_where_one_policy_does_for_all_tasks_quick_trains_briefly():
         assert brief.iterations < usual.iterations and len(brief.splits) < len(usual.splits)
         assert variant(brief) == "" and variant(usual) == "", "it is that family's budget, not a changed setting"
         assert settings_for("quick", algorithm, family="weights", iterations=7).iterations == 7
+
+
+def test_a_share_of_nothing_does_not_set_the_scale(runs, monkeypatch):
+    whole = figures.share_bars(runs).axes[0].get_ylim()[1]
+    monkeypatch.setattr(figures, "_SHARE_SHOWN", 0.5)
+    figure = figures.share_bars(runs)
+    assert figure.axes[0].get_ylim()[1] < 0.7 < whole
+    assert any(re.fullmatch(r"8\d %", text) for text in texts(figure)), "a bar that is cut off carries its number"
