@@ -58,8 +58,12 @@ def test_the_committed_matrix_expands_to_runs_that_can_be_made(profile):
         assert any(experiment.name in where for _, where in selected)
         assert {"oracle", "random"} <= {settings.algorithm for settings in experiment.runs(profile)}
     if profile == "full":
-        for experiment in matrix.experiments:
-            assert len({settings.seed for settings in experiment.runs(profile)}) >= 3
+        seeds = {
+            experiment.name: {settings.seed for settings in experiment.runs(profile)}
+            for experiment in matrix.experiments
+        }
+        assert len(seeds.pop("adaptation")) >= 5, "the main comparison"
+        assert all(len(chosen) >= 2 for chosen in seeds.values()), seeds
 
 
 def test_a_run_of_two_experiments_is_one_run(matrix_file):
