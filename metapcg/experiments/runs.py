@@ -271,7 +271,7 @@ class RunSettings:
             capacity=max(12, per_round),
             updates=self.updates,
             update_tasks=min(16, tasks),
-            context_size=per_round * self.horizon,
+            context_size=min(per_round, 4) * self.horizon,
             kl_weight=self.kl_weight,
             temperature=self.entropy_weight,
             gamma=self.gamma,
