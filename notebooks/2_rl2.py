@@ -914,39 +914,43 @@ save_table(rows, "rl2_bandits")
 show_table(rows)
 
 # %% id="bandit-figure"
-fig, axes = plt.subplots(1, 2, figsize=(10, 3.6), width_ratios=(1.2, 1))
 pulls, arms = next(iter(bandits))
 result = bandits[pulls, arms]
-baselines = {row["agent"]: row["reward"] for row in rows if row["n, k"] == f"{pulls}, {arms}"}
-axes[0].plot(
-    [row["env_steps"] / pulls for row in result.history],
-    [row["return_trial"] for row in result.history],
-    color=COLOURS["RL²"],
-)
-axes[0].axhline(bandit_optimum(pulls, arms), color=COLOURS["optimum"], linewidth=1)
-axes[0].text(0, bandit_optimum(pulls, arms) + 0.03, "Bayes optimum: nobody gets above this line", fontsize=9)
-for agent in ("greedy", "thompson", "random"):
-    axes[0].axhline(baselines[agent], color=COLOURS.get(agent, "#999999"), linewidth=1, linestyle=":")
-    axes[0].text(0, baselines[agent] + 0.03, agent, fontsize=9, color=COLOURS.get(agent, "#777777"))
-axes[0].set(
-    xlabel="trials of training",
-    ylabel="total reward of a trial",
-    title=f"Training, n = {pulls}, k = {arms}",
-    ylim=(4.8, 7.0),
-)
+levels = {row["agent"]: row["reward"] for row in rows if row["n, k"] == f"{pulls}, {arms}"}
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), width_ratios=(1.25, 1))
+trials = [row["env_steps"] / pulls for row in result.history]
+axes[0].plot(trials, [row["return_trial"] for row in result.history], color=COLOURS["RL²"])
+for agent in ("Bayes optimum", "greedy", "thompson", "random"):
+    colour = COLOURS.get(agent.split()[-1], "#7a5c99")
+    axes[0].axhline(levels[agent], color=colour, linewidth=1, linestyle="-" if agent == "Bayes optimum" else ":")
+    left, above = agent in ("Bayes optimum", "greedy"), agent != "greedy"  # where the curve does not go
+    axes[0].annotate(
+        f"{agent} {levels[agent]:.2f}", (0 if left else 1, levels[agent]), xycoords=("axes fraction", "data"),
+        xytext=(3 if left else -3, 2 if above else -2), textcoords="offset points", ha="left" if left else "right",
+        va="bottom" if above else "top", fontsize=9, color=colour,
+    )  # fmt: skip
+axes[0].set(xlabel="trials of training", ylabel="total reward of a trial", ylim=(4.6, 7.1))
+axes[0].set_title(f"Training, {pulls} pulls of {arms} arms", fontsize=11)
 for label, returns, colour in (
     ("memory kept", result.returns, COLOURS["RL²"]),
     ("memory cleared at every done", result.reset, COLOURS["reset"]),
 ):
     axes[1].plot(range(1, pulls + 1), returns.mean(0), marker="o", color=colour, label=label)
 axes[1].axhline(0.5, color=COLOURS["random"], linewidth=1, linestyle=":")
-axes[1].set(xlabel="pull", ylabel="mean reward", title="New bandits, the trained agent")
-axes[1].legend(frameon=False, fontsize=9, loc="lower right")
+axes[1].set(xlabel="pull", ylabel="mean reward", ylim=(0.4, 0.8))
+axes[1].set_title("The trained agent on new bandits", fontsize=11)
+axes[1].legend(frameon=False, fontsize=9, loc="upper left")
 fig.tight_layout()
 save_figure(fig, "rl2_bandits")
 plt.show()
 
 # %% [markdown] id="bandit-reading"
+# Left: within some twenty thousand trials the agent comes from random play to the ceiling, and stays there. What is left to the Bayes optimum is about the interval of the test. Nobody has told it about posteriors, counts or exploration; it has learned
+# a bandit algorithm. It is as good as the greedy one and far better than Thompson sampling, which explores for a future that ten pulls do not have.
+#
+# Right: with its memory the agent wins half of its first pulls, since nothing is known yet, and more with each pull that follows. The *same* agent with its memory cleared at every `done` wins more than half of the later pulls too, but gets no further: the input
+# still holds the last action and what it paid, so it can stay after a win and go on after a loss. One step of experience is all that is left to it. This is the mistake of exercise 3, and from the return alone you would not see it: the agent *does* beat random.
+#
 # ### A leak check
 #
 # The ceiling works in the other direction, too. If the mean over thousands of new bandits lies *significantly above* it, the agent knows something that it cannot know, and the result is wrong, however good it looks. The same holds for the
@@ -996,64 +1000,54 @@ except ValueError as error:
 # %% id="mdp-run"
 from metapcg.experiments.known_trials import MDPS, PUBLISHED_MDPS, mdp_baselines, run_mdps
 
-mdps, rows = {}, []
-for episodes, budget in MDPS[current_profile()].items():
+episodes = 10
+budget = MDPS[current_profile()].get(episodes)
+totals, result = mdp_baselines(episodes, 1000), None
+if budget is None:
+    print(f"under the profile {current_profile()} nothing is trained here; HW11_PROFILE=full does it")
+else:
     started = time.perf_counter()
-    result = mdps[episodes] = run_mdps(functions, episodes, budget, seed=0, device=device)
-    seconds = time.perf_counter() - started
-    measured = {
-        **mdp_baselines(episodes, budget.test_tasks),
-        "RL²": result.returns.sum(1),
-        "RL², memory cleared": result.reset.sum(1),
-    }
-    for agent, total in measured.items():
-        rows.append(
-            {
-                "n": episodes,
-                "agent": agent,
-                "reward": round(float(total.mean()), 1),
-                "interval": round(half_width(total), 1),
-                "published": PUBLISHED_MDPS[episodes].get(agent.lower().replace("²", "2"), ""),
-            }
-        )
-    for agent in ("psrl", "ucrl2"):
-        rows.append(
-            {"n": episodes, "agent": agent, "reward": "", "interval": "", "published": PUBLISHED_MDPS[episodes][agent]}
-        )
-    print(
-        f"n = {episodes}: trained and tested in {seconds:.0f} s, RL² earns {result.total:.1f} ± {result.half_width:.1f}"
+    result = run_mdps(functions, episodes, budget, seed=0, device=device)
+    totals |= {"RL²": result.returns.sum(1), "RL², memory cleared": result.reset.sum(1)}
+    print(f"trained and tested in {time.perf_counter() - started:.0f} s: {result.total:.1f} ± {result.half_width:.1f}")
+rows = []
+for agent in ("random", "psrl", "ucrl2", "RL²", "RL², memory cleared", "oracle"):
+    total = totals.get(agent)
+    rows.append(
+        {
+            "agent": agent,
+            "reward of 10 episodes": "" if total is None else round(float(total.mean()), 1),
+            "interval": "" if total is None else round(half_width(total), 1),
+            "published": PUBLISHED_MDPS[episodes].get(agent.lower().replace("²", "2"), ""),
+        }
     )
 save_table(rows, "rl2_mdps")
 show_table(rows)
 
 # %% id="mdp-figure"
-fig, ax = plt.subplots(figsize=(6.4, 3.4))
-for episodes, result in mdps.items():
-    numbers = range(1, episodes + 1)
+if result is not None:
+    fig, ax = plt.subplots(figsize=(6.4, 3.4))
     for label, returns, colour in (
         ("memory kept", result.returns, COLOURS["RL²"]),
         ("memory cleared between episodes", result.reset, COLOURS["reset"]),
     ):
-        ax.errorbar(
-            numbers,
-            returns.mean(0),
-            [half_width(column) for column in returns.T],
-            marker="o",
-            capsize=2,
-            color=colour,
-            label=label,
-        )
-ax.axhline(10, color=COLOURS["random"], linewidth=1, linestyle=":")
-ax.text(1, 10.1, "random", fontsize=9, color="#777777")
-ax.set(
-    xlabel="episode of the trial",
-    ylabel="return of the episode",
-    title=f"New MDPs, the trained agent ({current_profile()})",
-)
-ax.legend(frameon=False, fontsize=9)
-fig.tight_layout()
-save_figure(fig, "rl2_mdps")
-plt.show()
+        halves = [half_width(column) for column in returns.T]
+        ax.errorbar(range(1, episodes + 1), returns.mean(0), halves, marker="o", capsize=2, color=colour, label=label)
+    ax.axhline(10, color=COLOURS["random"], linewidth=1, linestyle=":")
+    ax.annotate(
+        "random",
+        (1, 10),
+        xycoords=("axes fraction", "data"),
+        xytext=(-3, 2),
+        textcoords="offset points",
+        ha="right",
+        color="#777777",
+    )
+    ax.set(xlabel="episode of the trial", ylabel="return of the episode", title="New MDPs, the trained agent")
+    ax.legend(frameon=False, fontsize=9)
+    fig.tight_layout()
+    save_figure(fig, "rl2_mdps")
+    plt.show()
 
 # %% [markdown] id="levels"
 # ## 9 · Game levels
@@ -1068,37 +1062,38 @@ plt.show()
 from metapcg.experiments.results import split_table
 from metapcg.experiments.runs import execute_run, run_folder, settings_for
 
-seeds = by_profile(smoke=(0,), quick=(0,), full=(0, 1, 2))
-variants = [("rl2", {}), ("oracle", {}), ("random", {})]
-# The mistake trained, not only tested, and other lengths of the trial: too long for `quick`.
-changes = by_profile(
-    smoke=[], quick=[], full=[{"reset_between_episodes": True}, {"trial_episodes": 1}, {"trial_episodes": 4}]
-)
-variants += [("rl2", {**change, "splits": ("train", "interpolation")}) for change in changes]
-runs = []
-for algorithm, change in variants:
-    for seed in seeds:
-        settings = settings_for(current_profile(), algorithm, seed=seed, **change)
+
+def execute(algorithm: str, **changed: object) -> list:
+    """The runs of an algorithm under this profile, one per seed."""
+    done = []
+    for seed in by_profile(smoke=(0,), quick=(0,), full=(0, 1, 2)):
+        settings = settings_for(current_profile(), algorithm, seed=seed, **changed)
         started = time.perf_counter()
-        runs.append(execute_run(settings, functions, run_folder(settings, functions), device))
-        print(f"{runs[-1].label:<8} {change or ''} seed {seed}: {time.perf_counter() - started:5.1f} s", flush=True)
-main_runs = [
-    run
-    for run in runs
-    if run.settings == settings_for(current_profile(), run.settings.algorithm, seed=run.settings.seed)
-]
+        done.append(execute_run(settings, functions, run_folder(settings, functions), device))
+        print(f"{done[-1].label:<8} seed {seed}: {time.perf_counter() - started:5.1f} s", flush=True)
+    return done
+
+
+rl2_runs = execute("rl2")
+runs = [*rl2_runs, *execute("oracle"), *execute("random")]
 
 # %% id="levels-curves"
 from metapcg.experiments.figures import adaptation_curves, level_gallery
 
-fig = adaptation_curves(main_runs)
+fig = adaptation_curves(runs)
 save_figure(fig, "rl2_levels_adaptation")
 fig
+
+# %% [markdown] id="levels-curves-reading"
+# A step is an episode here, and step 0 is the *first* one, before which nothing is known. MAML stands at 0 there, and has to: it does not adapt before it has seen five whole episodes. RL² is near the oracle in that very episode. There is no contradiction to
+# question 2 of notebook 1: a policy that does not adapt earns nothing, but this one adapts with every edit. The second and third episode are better still.
+#
+# (The band is wide because directions differ in how much they pay, for the oracle too. It is about the mean over tasks, not about noise of the agent.)
 
 # %% [markdown] id="forgetting"
 # ### Where in the trial is it found out? And what if the memory is cleared between episodes?
 #
-# Return by episode is coarse: an episode is 60 edits. Here is the reward of every five edits, over a trial of four episodes, on new directions; and the same agent, on the same tasks, when its memory is cleared at every episode's start.
+# Return by episode is coarse: an episode is 60 edits. Here is the reward of every ten edits, over a trial of four episodes, on new directions; and the same agent, on the same tasks, when its memory is cleared at every episode's start.
 # That is the mistake of question 1 (c), made at test time.
 
 # %% id="forgetting-run"
@@ -1106,18 +1101,18 @@ from metapcg.experiments.algorithms import Session
 from metapcg.learning.recurrent_training import collect_trials
 from metapcg.learning.rollouts import Streams
 
-rl2_run = next(run for run in main_runs if run.settings.algorithm == "rl2")
+rl2_run = rl2_runs[0]
 session = Session(rl2_run.settings, functions, device)
 params = torch.load(rl2_run.folder / "params.pt", map_location=device, weights_only=True)
 tasks = session.evaluation_tasks("interpolation")
-episodes, horizon, window = 4, rl2_run.settings.horizon, 5
+episodes, horizon, window = 4, rl2_run.settings.horizon, 10
 fig, ax = plt.subplots(figsize=(8, 3.4))
 rows = []
 for label, reset, colour in (
     ("memory kept", False, COLOURS["RL²"]),
     ("memory cleared between episodes", True, COLOURS["reset"]),
 ):
-    policy, problem = session.policy("interpolation"), session.problem(tasks, 5)
+    policy, problem = session.policy("interpolation"), session.problem(tasks, 20)
     batch = collect_trials(
         functions, policy, params, problem, episodes, Streams(7, device), device, reset_between_episodes=reset
     )
@@ -1141,8 +1136,30 @@ plt.show()
 show_table(rows)
 save_table([{"memory": row.pop(""), **row} for row in rows], "rl2_levels_reset")
 
+# %% [markdown] id="forgetting-reading"
+# The first ten edits earn half of what the next ten do: that is what it costs to find out the task. With its memory kept the agent starts each fresh level at its best, where most is to be had. (Within a level the reward falls, since the edits that pay are used up.) With
+# its memory cleared it has to find out everything again, in every episode, and the return by episode does not rise.
+#
+# Note how *small* the loss is: about a tenth of an episode's return. Ten edits are soon repeated, so the agent with the mistake still looks like one that adapts, and it does. Only the return by episode, which must rise, gives it away. In a problem
+# whose episodes are too short to find out the task in one of them, such as the bandit of section 7, the same mistake takes away half of what there is to be learned.
+
+# %% id="trained-ablation"
+# The mistake trained, not only tested, and other lengths of the trial in training. Too long for `quick`: there,
+# `python -m metapcg experiments run --profile quick --only trial-memory` makes these runs.
+changes = by_profile(
+    smoke=[], quick=[], full=[{"reset_between_episodes": True}, {"trial_episodes": 1}, {"trial_episodes": 4}]
+)
+rows = []
+for change in ({}, *changes):
+    found = execute("rl2", **change, splits=("train", "interpolation")) if change else rl2_runs
+    by_episode = np.mean([run.splits["interpolation"].returns.mean(0) for run in found], 0)
+    words = ", ".join(f"{name} = {value}" for name, value in change.items()) or "–"
+    rows.append({"changed": words} | {f"episode {k + 1}": round(float(v), 2) for k, v in enumerate(by_episode)})
+show_table(rows)
+save_table(rows, "rl2_levels_trial_memory")
+
 # %% id="levels-splits"
-table = split_table(main_runs)
+table = split_table(runs)
 rows = [
     {
         "method": row["method"],
@@ -1157,10 +1174,20 @@ rows = [
 ]
 show_table(rows)
 
+# %% [markdown] id="levels-splits-reading"
+# * **Interpolation** is as good as training: what was learned is how to find out a direction, not a list of them.
+# * **Extrapolation** pays little, for the oracle too, as in notebook 1: more regions *and* longer paths contradict each other.
+# * **Held-out representation**: the memory knows what is paid, but the policy has never walked. It earns little, and the oracle is no ceiling.
+# * **Held-out game**: zelda levels, with tiles and statistics that the network never saw in training, and still far better than random. What it brings along is "an edit like this one has just paid: go on".
+
 # %% id="levels-gallery"
-fig = level_gallery(next(run for run in main_runs if run.settings.algorithm == "rl2"))
+fig = level_gallery(rl2_runs[0])
 save_figure(fig, "rl2_levels_gallery")
 fig
+
+# %% [markdown] id="levels-gallery-reading"
+# The rows are the start level, the level after the *first* episode of a trial and the one after the last, from the same start. In MAML's gallery the middle row looked alike in all columns. Here it does not: the first episode already goes where its direction asks, to many small caves or to
+# few large ones with long paths. The last row is reached by an agent that knew it from the first edit on.
 
 # %% [markdown] id="q-learned" kind="question" points=4
 # ### Question 2 (4 points)

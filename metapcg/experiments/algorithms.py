@@ -282,10 +282,19 @@ def train_on_all_tasks(session: Session) -> TrainingResult:
 def train_rl2(session: Session) -> TrainingResult:
     """RL²: a policy with a memory, over trials of several episodes."""
     settings = session.settings
+
+    def problem(seed: np.random.SeedSequence) -> LevelProblem:
+        family, count = settings.task_family(), settings.tasks
+        if isinstance(family, DirectionFamily):
+            # Pairs of w and -w: what a policy earns without regard to its task cancels in every batch, which leaves a
+            # less noisy gradient.
+            return session.problem(family.sample(TRAIN, count + count % 2, seed, antithetic=True), settings.episodes)
+        return session.train_problem(seed)
+
     return train_recurrent(
         session.functions,
         session.policy(),
-        session.train_problem,
+        problem,
         settings.recurrent_settings(),
         settings.seed,
         **session.training_hooks(),

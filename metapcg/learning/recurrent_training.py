@@ -79,7 +79,7 @@ class RecurrentSettings:
             measured: what is left is an agent that has to find out everything again in every episode.
     """
 
-    iterations: int = 60
+    iterations: int = 75
     trial_episodes: int = 2
     gamma: float = 0.9
     lam: float = 0.95
@@ -89,7 +89,7 @@ class RecurrentSettings:
     minibatches: int = 1
     clip: float = 0.2
     value_weight: float = 0.5
-    entropy_weight: float = 0.01
+    entropy_weight: float = 0.03
     max_gradient_norm: float = 1.0
     reward_spread: float = 2.0
     reset_between_episodes: bool = False
