@@ -162,6 +162,13 @@ def add_grading(commands: argparse._SubParsersAction) -> None:
     add_commands(commands)
 
 
+def add_tests_of_tests(commands: argparse._SubParsersAction) -> None:
+    """``mutants``; see ``metapcg.grading.mutants``."""
+    from metapcg.grading.mutants import add_command
+
+    add_command(commands)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser with every subcommand."""
     parser = argparse.ArgumentParser(prog="python -m metapcg", description="Meta-RL on procedural content generation")
@@ -171,6 +178,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_experiments(commands)
     add_parity(commands)
     add_grading(commands)
+    add_tests_of_tests(commands)
     return parser
 
 

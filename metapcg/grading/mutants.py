@@ -309,17 +309,17 @@ class InProcess:
 
 @contextmanager
 def _quiet_settings() -> Iterator[None]:
-    """Pictures and tables of a notebook's cells go nowhere, and its prints neither."""
+    """What a notebook's cells print, draw and save goes nowhere."""
     wanted = {"MPLBACKEND": "Agg", "HW11_PROFILE": "smoke", "HW11_DEVICE": "cpu"}
     with tempfile.TemporaryDirectory(prefix="hw11-") as folder, open(os.devnull, "w", encoding="utf-8") as nothing:
         wanted["HW11_OUTPUT"] = folder
         before = {name: os.environ.get(name) for name in wanted}
         os.environ.update(wanted)
-        stdout, sys.stdout = sys.stdout, nothing
+        streams, sys.stdout, sys.stderr = (sys.stdout, sys.stderr), nothing, nothing
         try:
             yield
         finally:
-            sys.stdout = stdout
+            sys.stdout, sys.stderr = streams
             for name, value in before.items():
                 if value is None:
                     del os.environ[name]
