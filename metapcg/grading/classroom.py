@@ -106,9 +106,7 @@ def grade_class(
     class_folder.mkdir(parents=True, exist_ok=True)
     with _alone(class_folder), _full_disk_in_words(class_folder):
         key = expected_values(course, class_folder / "key.json", limits, sandbox)
-        version = hashlib.sha256(
-            "".join([str(GRADER), *(book.digest for book in course.values())]).encode()
-        ).hexdigest()
+        version = course_version(course)
         gradebook.prepare(root, class_folder, course, version)
         students: dict[str, list[Received]] = {}
         for student, path in entries:
@@ -117,6 +115,11 @@ def grade_class(
         return _grade_groups(
             groups, class_folder, course, key, version, due, workers, make_executor, limits, sandbox, stream
         )
+
+
+def course_version(course: Mapping[str, CourseNotebook]) -> str:
+    """Hash of all that decides a score besides the submission: when it changes, everything is graded anew."""
+    return hashlib.sha256("".join([str(GRADER), *(book.digest for book in course.values())]).encode()).hexdigest()
 
 
 def _grade_groups(
