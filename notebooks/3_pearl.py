@@ -984,7 +984,6 @@ plt.show()
 # first the encoder has to find something worth telling.
 
 # %% id="splits"
-
 names = list(pearl[0].splits)
 rows = []
 for split in names:
@@ -1009,6 +1008,20 @@ show_table(rows)
 # and the encoder has never placed a belief there. In the *held-out representation* (turtle) and *held-out game* (zelda) the
 # evidence itself looks different: another meaning of the actions, other tiles, other statistics. MAML is in the same
 # position there; notebook 4 puts them side by side.
+
+# %% id="gallery"
+from metapcg.experiments.figures import level_gallery
+
+fig = level_gallery(pearl[0])
+save_figure(fig, "pearl_gallery")
+fig
+
+# %% [markdown] id="gallery-reading"
+# Each column is one task: its start level, the same level after the first episode, played on a guess, and after the last
+# one, played on what was found out in between. Compare the middle row with MAML's (notebook 1), where the unadapted policy
+# does the same everywhere. A draw from the prior is no compromise, it is a plan that is carried out with conviction, and by
+# chance often the right one. (In `quick`, three of these four guesses happened to earn something, and the fourth did thoroughly
+# the opposite of what was asked.) After adaptation every column does what its title says.
 
 # %% [markdown] id="circle"
 # ## 10 · Does the latent know the task?
