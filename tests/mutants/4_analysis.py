@@ -1,6 +1,7 @@
 # %% [markdown]
-# Wrong and right solutions of the exercises of notebook 4_analysis. The tests of the tests read them, `python -m metapcg mutants`
-# hands each in as a submission. `says`: words of the visible tests' message; without it only the hidden tests can tell.
+# Wrong and right solutions of the exercises of notebook 4_analysis.
+# The tests of the tests read them, and `python -m metapcg mutants` hands each in as a submission.
+# `says`: words of the visible tests' message; without it only the hidden tests can tell it from a right solution.
 # `right=true`: must get full marks. A cell without a name is a helper of the next one.
 
 # %% [markdown]
