@@ -38,7 +38,7 @@ from metapcg.grading.autograde import Key, SubmissionGrade, digest_of, expected_
 from metapcg.grading.course import CourseNotebook
 from metapcg.grading.feedback import Row, student_page, summary_page
 from metapcg.grading.normalise import UnreadableError, identify, normalise, read_cells
-from metapcg.grading.sandbox import Limits, check_sandbox
+from metapcg.grading.sandbox import Limits, check_sandbox, remove_leftovers
 from metapcg.grading.submissions import Submission, list_entries, read_entry, safe_name
 from metapcg.learning.solutions import ASSIGNMENT
 
@@ -104,6 +104,7 @@ def grade_class(
         raise ValueError(f"submissions ({folder}) and results ({class_folder}) must not lie inside one another")
     entries = list_entries(folder, pattern)
     class_folder.mkdir(parents=True, exist_ok=True)
+    remove_leftovers()
     with _alone(class_folder), _full_disk_in_words(class_folder):
         key = expected_values(course, class_folder / "key.json", limits, sandbox)
         version = course_version(course)

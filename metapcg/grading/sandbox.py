@@ -259,7 +259,7 @@ class Kernel:
     def __init__(self, files: Mapping[str, bytes] | None = None, limits: Limits | None = None, sandbox: bool = True):
         self.limits, self._sandbox = limits or Limits(), sandbox
         self.reason = ""
-        self._folder = Path(tempfile.mkdtemp(prefix="hw11-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=f"hw11-{os.getpid()}-"))
         self._process: subprocess.Popen | None = None
         self._client: BlockingKernelClient | None = None
         self._ended = threading.Event()
@@ -478,6 +478,14 @@ class Kernel:
             self._client.context.destroy(linger=0)
             self._client = None
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def remove_leftovers() -> None:
+    """Remove the folders of kernels whose grader was killed; what is not ours to remove stays."""
+    for folder in Path(tempfile.gettempdir()).glob("hw11-*-*"):
+        number = folder.name.split("-")[1]
+        if number.isdigit() and not psutil.pid_exists(int(number)) and folder.is_dir() and not folder.is_symlink():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ports(ipc: bool) -> list[int]:

@@ -108,7 +108,7 @@ def _student(name: str, patterns: Sequence[re.Pattern]) -> str:
 def safe_name(text: str) -> str:
     """A student's id as one folder name: letters of any script, digits, - _ . @ and spaces; not empty, not hidden."""
     name = "".join(c if c.isalnum() or c in "-_.@ '" else "_" for c in unicodedata.normalize("NFC", text))
-    name = name.strip(" .")[:80].strip(" .")
+    name = name.strip(" .").encode("utf-8", "replace")[:150].decode("utf-8", "ignore").strip(" .")
     return name or "unnamed"
 
 

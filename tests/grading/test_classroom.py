@@ -14,6 +14,7 @@ import pytest
 from conftest import SANDBOX
 from nbgrader.api import Gradebook
 
+from metapcg.experiments.execution import dask_executor
 from metapcg.grading import classroom, gradebook
 from metapcg.grading.classroom import grade_class
 
@@ -270,6 +271,15 @@ def test_stock_nbgrader_autograde_comes_to_the_same(tmp_path, toy, prepared, mon
     GenerateFeedback(coursedir=course, config=settings).start()
     page = (tmp_path / "class/feedback/eve/hw11/0_sums.html").read_text(encoding="utf-8")
     assert "HIDDEN" not in page and "21.5" not in page and "The radius is squared" in page
+
+
+def test_a_dask_cluster_grades_the_same(tmp_path, toy, grade):
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        grade(make_executor=lambda: dask_executor(cluster.scheduler_address))
+    assert (table(tmp_path)["Ánna Müller"]["total"], table(tmp_path)["bob"]["total"]) == ("6", "2")
 
 
 def test_time_of_a_zip_is_its_own(tmp_path, toy):

@@ -48,6 +48,7 @@ def test_pattern_of_ones_own(tmp_path):
 
 def test_a_student_is_a_safe_folder_name_and_two_stay_two(tmp_path):
     assert safe_name("../../etc/passwd") == "_.._etc_passwd"
+    assert len(safe_name("ö" * 300).encode()) <= 150
     assert safe_name("a\nb\0c") == "a_b_c" and safe_name("..") == "unnamed"
     for name in ("a*b", "a?b"):
         (tmp_path / name).mkdir()
