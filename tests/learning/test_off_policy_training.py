@@ -113,6 +113,14 @@ def test_replay_overwrites_the_oldest_episodes(generator):
     assert set(drawn.rewards.flatten().tolist()) == {200.0, 201.0, 300.0, 301.0, 400.0, 401.0}
 
 
+def test_short_episode_leaves_nothing_of_the_longer_one_it_overwrites(generator):
+    replay = Replay(1, 1, 4)
+    replay.add(torch.tensor([0]), numbered(1, 1, 4))
+    replay.add(torch.tensor([0]), numbered(1, 1, 2, first=500.0))
+    assert set(replay.sample(torch.tensor([0]), 200, generator).rewards.flatten().tolist()) == {500.0, 501.0}
+    assert replay.recent(torch.tensor([0]), 1, 4, generator).valid.sum() == 2
+
+
 def test_context_comes_from_the_last_episodes_only_and_repeats_none(generator):
     replay = Replay(2, 4, 3)
     for number in range(6):
@@ -321,6 +329,29 @@ def test_targets_come_from_the_slow_critics():
     seen.clear()
     train(dataclasses.replace(settings, target_rate=0.5), use=patched(soft_target=target), told=told)
     assert not torch.equal(seen[1][:, 0, 0], seen[0][:, 0, 0])
+
+
+def test_targets_are_taken_at_the_next_state():
+    """States count the steps: what the target critics and the policy see in the target lies one step further."""
+
+    class Counting(Signs):
+        def reset(self, seed):
+            super().reset(seed)
+            return self.reset_obs()
+
+        def reset_obs(self):
+            return np.full((self.num_tasks, self.num_envs, 1), self.time, dtype=np.float32)
+
+    seen = {True: set(), False: set()}
+
+    class Watching(LatentStateNetwork):
+        def scores(self, params, features, latent):
+            if features.shape[:2] == (4, 8):  # a training batch, not a rollout
+                seen[torch.is_grad_enabled()] |= set(features.flatten().tolist())
+            return super().scores(params, features, latent)
+
+    train(make=Counting, agent=ContextAgent(Watching(1, 2, 2, hidden=(16,)), AGENT.encoder))
+    assert seen == {True: {0.0, 1.0, 2.0, 3.0, 4.0}, False: {1.0, 2.0, 3.0, 4.0, 5.0}}
 
 
 def test_loop_passes_on_discount_temperature_and_ends():
