@@ -1049,6 +1049,11 @@ if result is not None:
     save_figure(fig, "rl2_mdps")
     plt.show()
 
+# %% [markdown] id="mdp-reading"
+# This is much harder than a bandit: there are fifty pairs of state and action to remember something about, and a state has to be met again before what is known about it can be used. The oracle knows its MDP from the first step; nobody who has to find it out comes
+# near it in ten episodes. The numbers to compare with are those of agents that also have to: posterior sampling (PSRL), optimism (UCRL2), and the paper's RL², which was trained on far more trials than even `full` allows itself. What to look for in the figure under
+# `full` is the *slope*: with the memory kept the return rises from episode to episode; cleared, it stays where the first episode was.
+
 # %% [markdown] id="levels"
 # ## 9 · Game levels
 #

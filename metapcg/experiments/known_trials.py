@@ -76,14 +76,14 @@ BANDITS: dict[str, dict[tuple[int, int], TrialBudget]] = {
 """Profile → (n, k) → budget."""
 
 _LONG = RecurrentSettings(
-    iterations=25, gamma=0.9, lam=0.9, bootstrap=False, lr=1e-2, epochs=4, minibatches=4, entropy_weight=0.01,
-    max_gradient_norm=0.5,
+    iterations=300, gamma=0.9, lam=0.9, bootstrap=False, lr=4e-3, epochs=4, minibatches=4, entropy_weight=0.01,
+    max_gradient_norm=0.5, reward_spread=0.7,
 )  # fmt: skip
 
 MDPS: dict[str, dict[int, TrialBudget]] = {
     "smoke": {10: TrialBudget(dataclasses.replace(_LONG, iterations=1), 20, test_tasks=100)},
     "quick": {},
-    "full": {10: TrialBudget(dataclasses.replace(_LONG, iterations=300), 500)},
+    "full": {10: TrialBudget(_LONG, 500, memory=128)},
 }
 """Profile → n → budget."""
 
