@@ -11,6 +11,7 @@ module               holds                                                      
 ``trajectories``     logs of fights as JSON, and what may be wrong with them                    NumPy
 ``weights_file``     weights as ``.npz``                                                        NumPy
 ``numpy_mind``       the policy, forward and backward by hand                                   NumPy
+``situations``       a few situations in which policies can be compared                         NumPy
 ``learner``          one anchored Adam step per fight, and its state on disk                    NumPy
 ``modular_mind``     the policy in torch, for training                                          torch
 ``anchors``          meta-training of the weights that a boss starts from                       torch

@@ -49,18 +49,19 @@ class AnchorBudget:
         warm_iterations: batches of the multi-task training that meta-training starts from.
         meta_iterations: meta-updates after it.
         multi_task_iterations: batches of the multi-task anchor.
+            A meta-update plays two rollouts, so 15 + 2 · 90 = 195.
         players: players per batch; a multiple of five holds every style equally often.
         fights: fights per player and rollout.
         inner_lr, outer_lr: of ``MetaSettings``.
         multi_task_lr: Adam's step size of multi-task training.
     """
 
-    warm_iterations: int = 30
-    meta_iterations: int = 30
-    multi_task_iterations: int = 90
+    warm_iterations: int = 15
+    meta_iterations: int = 90
+    multi_task_iterations: int = 195
     players: int = 10
     fights: int = 10
-    inner_lr: float = 1.0
+    inner_lr: float = 2.0
     outer_lr: float = 3e-3
     multi_task_lr: float = 3e-3
 

@@ -5,15 +5,16 @@ Rules of one step, in this order (numbers: ``ArenaRules``):
 1. *Walking.* ``approach`` and ``retreat`` move along the lane; bodies keep a gap and stay between the walls.
 2. *Hits*, from where both now stand. An ``attack``, high or low, reaches a short way, a ``special`` far. Who dodges is
    not hit. A block stops an attack of its own height but for a fifth of the damage, and nothing of the other height. A
-   special breaks either block: full damage, and the blocker is staggered. An attack that is blocked or dodged, and a
-   special that is dodged, leave their owner staggered. A target that is already staggered takes twice as much.
+   special breaks either block: full damage, and the blocker is staggered. An attack that is blocked and a special that
+   is dodged leave their owner staggered. A target that is already staggered takes twice as much.
 3. *Dodging.* Who dodges jumps away from the opponent. With too little room behind and the opponent close, it is a roll
    to the opponent's other side.
 4. *Clocks.* Staggered means that only ``wait`` is legal in the next step. ``special`` and ``dodge`` have cooldowns.
 
 So no action is best by itself: the right block beats an attack, the wrong one loses to it, a special beats blocks, a
-dodge beats attacks and specials, waiting beats a dodge. What the opponent will do next has to be guessed, and high or
-low can be guessed only by who knows the opponent's habits.
+dodge beats a special. What the opponent will do next has to be guessed, and high or low can be guessed only by who
+knows the opponent's habits. The player hits harder and walks faster: a boss that trades blows loses, one that knows its
+player wins.
 
 A fight ends when somebody has no hit points left, or undecided after ``max_steps``. Chance enters through the starting
 positions and a few per cent of luck in each hit, both drawn from one generator, so a seed and the actions determine a
@@ -73,8 +74,8 @@ class ArenaRules:
     speed: tuple[float, float] = (0.8, 1.0)
     attack_reach: float = 1.6
     special_reach: float = 4.0
-    attack_damage: tuple[float, float] = (0.12, 0.14)
-    special_damage: tuple[float, float] = (0.08, 0.10)
+    attack_damage: tuple[float, float] = (0.10, 0.18)
+    special_damage: tuple[float, float] = (0.06, 0.10)
     block_factor: float = 0.2
     stagger_factor: float = 2.0
     special_cooldown: int = 8
@@ -214,7 +215,7 @@ def advance(
         hp=hp,
         special=np.where(actions == SPECIAL, rules.special_cooldown, np.maximum(state.special - 1, 0)),
         dodge=np.where(dodges, rules.dodge_cooldown, np.maximum(state.dodge - 1, 0)),
-        staggered=blocked | dodged | broken,
+        staggered=blocked | (specials & dodged) | broken,
         last=actions.copy(),
         step=state.step + 1,
     )

@@ -54,8 +54,8 @@ class LearnerSettings:
         ValueError: naming the setting that is out of range.
     """
 
-    lr: float = 5e-3
-    gamma: float = 0.97
+    lr: float = 3e-3
+    gamma: float = 0.95
     pull: float = 0.02
     entropy_weight: float = 0.01
     rewards: RewardWeights = field(default_factory=RewardWeights)
@@ -108,7 +108,7 @@ class Learner:
     Attributes:
         mind: the live policy.
         anchor: (count,) the frozen weights, read-only.
-        fights, updates: counts so far.
+        fights, wins, losses, updates: counts so far; a fight in which nobody died, or both, is neither.
     """
 
     def __init__(
@@ -126,8 +126,7 @@ class Learner:
         self.mind.flat[:] = self.anchor
         self._first_moment = np.zeros_like(self.anchor)
         self._second_moment = np.zeros_like(self.anchor)
-        self.updates = 0
-        self.fights = 0
+        self.updates = self.fights = self.wins = self.losses = 0
 
     def probabilities(self, state: ArenaState) -> NDArray[np.float64]:
         """The boss's policy in states with any leading axes, (..., NUM_ACTIONS)."""
@@ -189,6 +188,9 @@ class Learner:
         self._first_moment, self._second_moment, self.updates = first, second, updates
         self.mind.flat[:] = weights
         self.fights += len(fights)
+        wins = sum(fight.player_died and not fight.boss_died for fight in fights)
+        self.wins += wins
+        self.losses += sum(fight.boss_died and not fight.player_died for fight in fights)
 
         after = self.mind.log_probabilities(features, legal)
         pi = np.exp(after)
@@ -197,7 +199,7 @@ class Learner:
             fights=self.fights,
             decisions=len(actions),
             mean_return=float(np.mean(rewards)),
-            wins=sum(fight.player_died and not fight.boss_died for fight in fights),
+            wins=wins,
             gradient_norm=float(np.sqrt(gradient @ gradient)),
             policy_change=float((pi * (after - before)).sum(-1).mean()),
             entropy=float(-(pi * after).sum(-1).mean()),
@@ -219,6 +221,8 @@ class Learner:
             "sizes": dataclasses.asdict(self.sizes),
             "updates": self.updates,
             "fights": self.fights,
+            "wins": self.wins,
+            "losses": self.losses,
         }
         arrays = {
             "about": np.frombuffer(json.dumps(about).encode(), dtype=np.uint8),
@@ -255,7 +259,8 @@ class Learner:
             if arrays["second_moment"].min() < 0.0:
                 raise ValueError("second_moment is negative")
             learner._first_moment, learner._second_moment = arrays["first_moment"], arrays["second_moment"]
-            learner.updates, learner.fights = int(about["updates"]), int(about["fights"])
+            for count in ("updates", "fights", "wins", "losses"):
+                setattr(learner, count, int(about[count]))
             return learner
         except KeyError as error:
             raise ValueError(f"{name} is not a learner's state: {error} is missing") from error

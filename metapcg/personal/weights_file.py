@@ -122,6 +122,9 @@ class MindSizes:
 
 SIZES = MindSizes()
 
+ANCHORS = ("meta-learned", "multi-task", "random")
+"""Starting points that the package brings along."""
+
 
 def flatten(weights: Mapping[str, object], sizes: MindSizes = SIZES) -> NDArray[np.float64]:
     """All weights in one float64 vector, after a check of names, shapes and values.
@@ -152,7 +155,7 @@ def save_weights(path: str | os.PathLike[str], weights: Mapping[str, object], si
         OSError: the file cannot be written; an earlier one is kept.
     """
     flatten(weights, sizes)
-    write_arrays(path, {name: np.asarray(weights[name]) for name in sizes.shapes})
+    write_arrays(path, {name: np.asarray(weights[name]) for name in sizes.shapes}, mode=0o644)
 
 
 def load_weights(path: str | os.PathLike[str], sizes: MindSizes = SIZES) -> Weights:
@@ -167,11 +170,33 @@ def load_weights(path: str | os.PathLike[str], sizes: MindSizes = SIZES) -> Weig
         raise ValueError(f"{os.fspath(path)}: {error}") from error
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray], durable: bool = True) -> None:
+def load_anchor(name: str = "meta-learned") -> Weights:
+    """The weights of a boss that the package brings along, as float64.
+
+    Args:
+        name: one of ``ANCHORS``; how they were trained is told by ``metapcg.personal.anchors``.
+
+    Raises:
+        ValueError: another name.
+    """
+    if name not in ANCHORS:
+        raise ValueError(f"anchor: unknown name {name!r}, choose one of {', '.join(ANCHORS)}")
+    return load_weights(anchor_path(name))
+
+
+def anchor_path(name: str) -> Path:
+    """Where the package keeps an anchor's file."""
+    return Path(__file__).with_name("data") / f"{name}.npz"
+
+
+def write_arrays(
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray], durable: bool = True, mode: int = 0o600
+) -> None:
     """Write arrays as ``.npz`` by way of a temporary sibling: a reader sees the old file or the new one, never a part.
 
     Args:
         durable: wait until the data are on the disk, so that even a power cut leaves one of the two.
+        mode: permissions of the file; by default only its owner may read it.
 
     Raises:
         OSError: the file cannot be written; the old one is kept and no part is left.
@@ -187,6 +212,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, NDArray], du
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+        os.chmod(temporary, mode)
         os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)  # gone already when all went well

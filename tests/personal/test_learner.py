@@ -16,18 +16,19 @@ from metapcg.personal.arena import ACTIONS, BOSS, Fight, legal_actions
 from metapcg.personal.learner import Learner, LearnerSettings
 from metapcg.personal.modular_mind import ModularMind, from_numpy
 from metapcg.personal.rewards import RewardWeights, discounted_returns, step_rewards
+from metapcg.personal.situations import SITUATIONS, describe
 from metapcg.personal.trajectories import TrajectoryError, parse_trajectory
 from metapcg.personal.weights_file import SIZES
 
 SERVING = ("arena", "features", "player_styles", "rewards", "arena_problem", "trajectories", "weights_file",
-           "numpy_mind", "learner")  # fmt: skip
+           "numpy_mind", "situations", "learner")  # fmt: skip
 
 
 def everything(learner):
     """All that an update may change."""
     return (
         learner.mind.flat.tobytes(), learner.anchor.tobytes(), learner._first_moment.tobytes(),
-        learner._second_moment.tobytes(), learner.updates, learner.fights,
+        learner._second_moment.tobytes(), learner.updates, learner.fights, learner.wins, learner.losses,
     )  # fmt: skip
 
 
@@ -177,6 +178,25 @@ def test_report_is_plain_json(learner):
     assert (won.state.hp > 0.0).tolist() == [True, False] and update.wins == 1
     rewards = parse_trajectory(won.log())
     assert update.mean_return == pytest.approx(step_rewards(rewards.hp[:-1], rewards.hp[1:]).sum())
+
+
+def test_wins_and_losses_are_counted(learner):
+    fights = [parse_trajectory(play(seed, "random", "aggressive").log()) for seed in range(4)]
+    fights += [parse_trajectory(play(seed, "aggressive", "kiting").log()) for seed in range(4)]
+    learner.update(fights)
+    ends = [(fight.boss_died, fight.player_died) for fight in fights]
+    assert learner.wins == ends.count((False, True)) > 0 and learner.losses == ends.count((True, False)) > 0
+    assert learner.fights == 8 and learner.updates == 1
+
+
+def test_situations_describe_a_policy(learner):
+    table = describe(learner.mind)
+    assert tuple(table) == SITUATIONS and all(tuple(row) == ACTIONS for row in table.values())
+    assert all(sum(row.values()) == pytest.approx(1.0) for row in table.values())
+    assert len({tuple(row.values()) for row in table.values()}) == len(SITUATIONS), "situations must differ"
+    assert json.loads(json.dumps(table)) == table
+    learner.update([play(1).log()])
+    assert describe(learner.mind) != table
 
 
 def test_act_draws_legal_actions_from_the_policy(learner):
