@@ -163,10 +163,10 @@ def add_grading(commands: argparse._SubParsersAction) -> None:
 
 
 def add_tests_of_tests(commands: argparse._SubParsersAction) -> None:
-    """``mutants``; see ``metapcg.grading.mutants``."""
-    from metapcg.grading.mutants import add_command
+    """``mutants`` and ``attacks``; see ``metapcg.grading.tests_of_tests``."""
+    from metapcg.grading.tests_of_tests import add_commands
 
-    add_command(commands)
+    add_commands(commands)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -1,7 +1,7 @@
 """Tests of the tests: wrong solutions that must lose marks on their own exercise, and right ones that must not.
 
 They stand in the repository's ``tests/mutants``, one percent script per notebook (``read_mutants``). ``python -m
-metapcg mutants`` hands all of them in as real submissions (``grade_mutants``), says which of them the visible tests alone
+metapcg mutants`` hands all of them in as real submissions (``grade_mutants``), says which of them visible tests alone
 tell (``told_by_visible_tests``), and repeats hidden tests that draw numbers with other seeds (``flips``); the last two
 in this process.
 """
@@ -367,19 +367,6 @@ def flips(
 # --------------------------------------------------------------------------------------------------------- the command
 
 
-def add_command(commands: argparse._SubParsersAction) -> None:
-    """Add ``mutants`` to the parser."""
-    parser = commands.add_parser(
-        "mutants", help="grade wrong and right solutions: do the tests tell them apart? (needs tests/ and answers/)"
-    )
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="PART", help="those whose NOTEBOOK/EXERCISE/NAME holds PART"
-    )
-    parser.add_argument("--workers", type=_positive, metavar="N", help="processes (default: the cores)")
-    parser.add_argument("--seeds", type=_positive, default=SEEDS, metavar="N", help=f"repetitions (default: {SEEDS})")
-    parser.set_defaults(run=run)
-
-
 def run(options: argparse.Namespace) -> int:
     """Grade all mutants; 0 if every wrong one loses marks, every right one has full marks and no repetition flips."""
     root = repository_root()
@@ -453,9 +440,3 @@ def report(
 def _line(name: str, row: Sequence[int], columns: Sequence[str], width: int, stream: TextIO) -> None:
     cells = "  ".join(f"{number:{len(column)}d}" for number, column in zip(row, columns, strict=True))
     print(f"{name:{width}}  {cells}", file=stream)
-
-
-def _positive(text: str) -> int:
-    if not (text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got {text!r}")
-    return int(text)
