@@ -2,7 +2,7 @@
 
     python benchmarks/learning_from_people.py --train        # trains the three anchors anew (about two minutes)
     python benchmarks/learning_from_people.py                # learning curves from the anchors in the package
-        [--players 40] [--fights 32] [--seed 0] [--csv FILE]
+        [--splits interpolation extrapolation] [--players 30] [--fights 32] [--seed 0] [--csv FILE]
 
 Players are simulated (``metapcg.personal.player_styles``). Every player meets a learner of his own, that is, one Adam
 step after each fight, as a person would in the browser. The step size is chosen for every anchor by itself, on
@@ -38,6 +38,7 @@ from metapcg.personal.modular_mind import to_numpy  # noqa: E402
 from metapcg.personal.player_styles import sample_styles  # noqa: E402
 from metapcg.personal.weights_file import ANCHORS, anchor_path, load_anchor, save_weights  # noqa: E402
 
+SPLITS = ["interpolation", "extrapolation"]
 STEP_SIZES = (1e-3, 3e-3, 1e-2)
 PULLS = (0.0, LearnerSettings().pull)
 TRAINING_SEEDS = {"meta-learned": 0, "multi-task": 1, "random": 2}
@@ -84,7 +85,7 @@ def choose_step_size(anchor, players, num_fights: int, seed: int) -> float:
     return STEP_SIZES[int(np.argmax(scores))]
 
 
-def evaluate(num_players: int, num_fights: int, seed: int, path: str | None) -> None:
+def evaluate(splits: list[str], num_players: int, num_fights: int, seed: int, path: str | None) -> None:
     """Print the curves and write them fight by fight, if asked to."""
     anchors = {name: load_anchor(name) for name in ANCHORS}
     tuning = sample_styles("train", 10, 1000 + seed)
@@ -93,7 +94,7 @@ def evaluate(num_players: int, num_fights: int, seed: int, path: str | None) -> 
         for name, anchor in anchors.items()
     }
     rows, stretches = [], columns(num_fights)
-    for split in ("interpolation", "extrapolation"):
+    for split in splits:
         players = sample_styles(split, num_players, 3000 + seed)
         tables = {"return": [], "wins": []}
         for name, anchor in anchors.items():
@@ -111,7 +112,7 @@ def evaluate(num_players: int, num_fights: int, seed: int, path: str | None) -> 
         for what, lines in tables.items():
             heads = [f"{first}-{last}" for first, last in stretches]
             print(f"\n{f'{split}: {what} by fight':46s}" + "".join(f"{head:>15s}" for head in heads))
-            print("\n".join(lines))
+            print("\n".join(lines), flush=True)
     if path:
         with open(path, "w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
@@ -123,7 +124,8 @@ def main() -> None:
     """Train or evaluate."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--train", action="store_true", help="train the anchors and store them in the package")
-    parser.add_argument("--players", type=int, default=40, help="simulated players per split")
+    parser.add_argument("--splits", nargs="+", choices=SPLITS, default=SPLITS, help="which players; both by default")
+    parser.add_argument("--players", type=int, default=30, help="simulated players per split")
     parser.add_argument("--fights", type=int, default=32, help="fights per player")
     parser.add_argument("--seed", type=int, default=0, help="of players and fights")
     parser.add_argument("--csv", help="write every fight's result to this file")
@@ -133,7 +135,7 @@ def main() -> None:
         train()
     else:
         start = time.process_time()
-        evaluate(arguments.players, arguments.fights, arguments.seed, arguments.csv)
+        evaluate(arguments.splits, arguments.players, arguments.fights, arguments.seed, arguments.csv)
         print(f"\n{time.process_time() - start:.0f} s of processor time")
 
 

@@ -54,7 +54,7 @@ class LearnerSettings:
         ValueError: naming the setting that is out of range.
     """
 
-    lr: float = 3e-3
+    lr: float = 1e-2
     gamma: float = 0.95
     pull: float = 0.02
     entropy_weight: float = 0.01
