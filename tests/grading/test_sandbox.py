@@ -136,7 +136,7 @@ def test_what_ends_a_kernel(code, reason):
     limits = Limits(memory=1500 * 2**20) if reason == "more memory" else Limits()
     with Kernel(limits=limits) as running:
         pid = running._process.pid
-        run = running.execute(code, 5.0 if limits.memory < 2**31 else 3.0)
+        run = running.execute(code, 1.0 if reason == "did not stop" else 6.0)
         if reason:
             assert run.status == "dead" and reason in run.reason
             assert running.execute("1").status == "dead"
