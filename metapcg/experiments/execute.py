@@ -40,6 +40,7 @@ from nbformat.notebooknode import NotebookNode
 
 import metapcg
 from metapcg.experiments.outputs import write_atomically
+from metapcg.learning.checks import EMITTED_TYPE
 
 CELL_TIMEOUT = 7200
 HEARTBEAT = 10.0
@@ -429,6 +430,8 @@ def _to_html(notebook: NotebookNode, title: str) -> str:
     for cell in shown.cells:
         if cell.cell_type == "markdown":  # the marks around a worked answer would become headings
             cell.source = re.sub(r"(?m)^\s*### (BEGIN|END) SOLUTION\s*$\n?", "", cell.source)
+        elif cell.cell_type == "code":  # what hidden tests hand to the grader is no picture and no text
+            cell.outputs = [output for output in cell.outputs if EMITTED_TYPE not in output.get("data", {})]
     exporter = HTMLExporter(template_name="lab", require_js_url="")  # require.js serves widgets only: one download less
     body, _ = exporter.from_notebook_node(shown, resources={"metadata": {"name": title}})
     return body

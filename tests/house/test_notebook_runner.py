@@ -205,6 +205,14 @@ def test_one_worker_runs_them_in_turn(tmp_path):
     assert [result.status for result in results] == ["ok", "ok"], text
 
 
+def test_what_hidden_tests_emit_is_not_shown(tmp_path):
+    source = "from metapcg.learning.checks import emit\nemit('the label', 'the value')\n'shown' + ' too'"
+    path = write_notebook(tmp_path / "n/0_n.ipynb", ("test-x", source))
+    run([path], tmp_path / "reports")
+    page = (tmp_path / "reports/notebooks/0_n.html").read_text()
+    assert "shown too" in page and "hw11.emitted" not in page
+
+
 def test_notebooks_are_chosen_by_part_of_their_name(tmp_path):
     for name in ("0_policy_gradient", "1_maml", "2_rl2"):
         write_notebook(tmp_path / f"{name}.ipynb", ("a", "1"))
