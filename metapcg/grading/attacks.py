@@ -350,7 +350,7 @@ def _look(
     students = {path: student for student, path in list_entries(places.submissions)}
     rows = _rows(places.class_folder / "grades.csv")
     for victim in VICTIMS:
-        row = rows.get(victim)
+        row = rows.get(students.get(places.submissions / victim, victim))
         if row is None or float(row["total"]) != base.all or row["status"] != "graded":
             faults.append(f"the honest student {victim} has {row and (row['total'], row['status'])}, not {base.all:g}")
     exporter = _exporter(places.root)

@@ -162,14 +162,14 @@ def _loaded(source: str) -> set[str]:
 
 
 def group(mutants: Sequence[Mutant], course: Mapping[str, CourseNotebook]) -> list[dict[str, Mutant]]:
-    """Put mutants together into submissions, exercise → mutant: one per exercise at most, none beside a related one.
+    """Put mutants together into submissions, exercise → mutant: one per exercise, no wrong one beside a related one.
 
     A kernel takes seconds to start and a test milliseconds. Wrong and right ones are kept apart.
     """
     relations = {name: related(notebook) for name, notebook in course.items()}
     groups: list[dict[str, Mutant]] = []
     for mutant in mutants:
-        taken = relations[mutant.notebook][mutant.exercise] | {mutant.exercise}
+        taken = {mutant.exercise} | (set() if mutant.right else relations[mutant.notebook][mutant.exercise])
         for together in groups:
             first = next(iter(together.values()))
             if (first.notebook, first.right) == (mutant.notebook, mutant.right) and not taken & set(together):

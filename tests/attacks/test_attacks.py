@@ -1,0 +1,87 @@
+"""A sample of the attacks, through the real command; ``python -m metapcg attacks`` runs all of them."""
+
+from pathlib import Path
+
+import pytest
+
+from metapcg.grading import attacks as a
+from metapcg.grading.sandbox import check_sandbox
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = (
+    "remembers_what_check_expects",
+    "reads_the_environment_of_every_process",
+    "makes_namespaces_and_mounts",
+    "messages_with_half_a_character",
+    "orphans",
+    "page_with_a_script",
+    "tests_tagged_skip_execution",
+    "cut_off_in_the_middle",
+    "zip_that_climbs_out",
+    "zip_bomb",
+    "name_that_is_no_text",
+)
+
+
+@pytest.fixture(scope="module")
+def base():
+    return a.make_base(ROOT)
+
+
+@pytest.fixture(scope="module")
+def attacks(base):
+    return a.load_attacks(ROOT, base)
+
+
+def test_there_are_more_than_a_hundred_and_each_aim_has_some(attacks):
+    assert len(attacks) > 100
+    for aim in ("marks", "reading", "harm", "resources", "damage"):
+        assert sum(attack.aim == aim for attack in attacks) >= 15
+    assert {attack.aim for attack in attacks} == {"marks", "reading", "harm", "resources", "damage"}
+
+
+def test_marker_of_a_leak_stands_in_no_attack(base):
+    assert a.LEAKED not in (ROOT / "tests" / "attacks" / "code.py").read_text(encoding="utf-8")
+
+
+def test_sample_is_contained(base, attacks):
+    try:
+        check_sandbox()
+    except ValueError as error:
+        pytest.skip(str(error))
+    some = [attack for attack in attacks if attack.name in SAMPLE]
+    assert len(some) == len(SAMPLE)
+    outcomes, faults, memory = a.run_attacks(some, base, ROOT, workers=2, quiet=True)
+    assert faults == []
+    assert {name: outcome.faults for name, outcome in outcomes.items() if outcome.faults} == {}
+    assert 50 < memory < 1024
+
+
+def test_an_attack_that_succeeds_is_noticed(base, tmp_path):
+    """The looking itself: marks gained, something read, a page that runs scripts."""
+    places = a.Places(ROOT, tmp_path / "in", tmp_path / "class", 0)
+    for folder in ("autograded/eve/hw11", "feedback", "results"):
+        (places.class_folder / folder).mkdir(parents=True)
+    (places.submissions / "eve").mkdir(parents=True)
+    (places.class_folder / "grades.csv").write_text("student,total,status\neve,6,graded\n", encoding="utf-8-sig")
+    (places.class_folder / "summary.html").write_text("<p>fine</p>", encoding="utf-8")
+    (places.class_folder / "feedback" / "eve.html").write_text("<script>was_here()</script>", encoding="utf-8")
+    result = places.class_folder / "results" / "eve.json"
+    result.write_text('{"grade": {"seconds": 999.0}, "x": "' + a.LEAKED + ' /etc/shadow"}', encoding="utf-8")
+    attack = a.Attack("eve", "marks", ("kernel died",), 3.0, 5.0, lambda place, places: place)
+    faults: list[str] = []
+    outcome = a._look([attack], {"eve": places.submissions / "eve"}, places, faults, base)["eve"]
+    assert len(faults) == 2 and all("the honest student" in fault for fault in faults)
+    text = "; ".join(outcome.faults)
+    for words in ("status 'graded'", "it gained marks: 6", "got at something", "runs something", "it ran for 999 s"):
+        assert words in text
+    table = a.report([attack], {"eve": outcome}, faults, 1.0, 60.0)
+    assert "**NOT CONTAINED**" in table and "0 of 1 ended as they must" in table
+
+
+def test_wrong_header_is_named(tmp_path, base):
+    (tmp_path / "code.py").write_text('# %% id="x" aim="marks" kept="some"\npass\n')
+    with pytest.raises(ValueError, match="header of cell x"):
+        a.read_code_attacks(tmp_path / "code.py", base)
+    with pytest.raises(ValueError, match="attacks need the repository"):
+        a.read_code_attacks(tmp_path / "none.py", base)
