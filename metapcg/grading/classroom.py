@@ -75,6 +75,7 @@ def grade_class(
     root: Path,
     course: Mapping[str, CourseNotebook],
     *,
+    whole: Mapping[str, CourseNotebook] | None = None,
     pattern: str | None = None,
     due: datetime | None = None,
     workers: int = 1,
@@ -89,7 +90,8 @@ def grade_class(
         folder: one zip, folder or notebook per submission.
         class_folder: made if it is not there.
         root: the repository.
-        course: from ``load_course``.
+        course: from ``load_course``: the notebooks to grade.
+        whole: all notebooks, if ``course`` is a part of them; the gradebook always knows all.
         pattern: see ``submissions.list_entries``.
         due: later submissions are marked late.
         workers, make_executor, limits, sandbox, stream: see ``autograde.grade_submissions``.
@@ -108,7 +110,8 @@ def grade_class(
     with _alone(class_folder), _full_disk_in_words(class_folder):
         key = expected_values(course, class_folder / "key.json", limits, sandbox)
         version = course_version(course)
-        gradebook.prepare(root, class_folder, course, version)
+        whole = whole or course
+        gradebook.prepare(root, class_folder, whole, course_version(whole))
         students: dict[str, list[Received]] = {}
         for student, path in entries:
             students.setdefault(student, []).append(_receive(class_folder, read_entry(path, student)))

@@ -64,6 +64,7 @@ def run_grade(options: argparse.Namespace) -> int:
         class_folder,
         root,
         course,
+        whole=load_course(root) if options.only else None,
         pattern=options.student_pattern,
         due=_date(options.due),
         workers=workers,

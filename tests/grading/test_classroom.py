@@ -222,6 +222,26 @@ def test_full_disk_is_one_line_and_what_was_written_is_kept(tmp_path, grade, mon
     assert grade().graded == 3
 
 
+def test_grading_one_notebook_leaves_the_marks_of_the_others(tmp_path, toy, grade, threads, handed_in):
+    grade()
+    part = {"1_words": toy.course["1_words"]}
+    options = {"whole": toy.course, "make_executor": threads, "sandbox": SANDBOX}
+    assert grade_class(handed_in, tmp_path / "class", toy.root, part, **options).graded == 4
+    assert table(tmp_path)["Ánna Müller"]["total"] == "1"
+    with Gradebook(gradebook.gradebook_url(tmp_path / "class"), "hw11") as book:
+        assert book.find_submission("hw11", "Ánna Müller").score == 6
+
+
+def test_a_changed_course_is_entered_anew_and_marks_stay_unless_graded_cells_are_gone(tmp_path, toy, grade):
+    grade()
+    folder = tmp_path / "class"
+    gradebook.prepare(toy.root, folder, toy.course, "another version")
+    assert gradebook.marks(folder, "Ánna Müller", toy.course)["0_sums"]["test-double"].score == 3
+    with pytest.raises(ValueError, match="nbgrader generate_assignment"):
+        gradebook.prepare(toy.root, folder, {"1_words": toy.course["1_words"]}, "a third")
+    assert gradebook.marks(folder, "Ánna Müller", toy.course)["0_sums"]["test-double"].score == 3
+
+
 def test_two_gradings_of_one_class_do_not_meet(tmp_path, grade):
     with classroom._alone(tmp_path), pytest.raises(OSError, match="another grading is running"):
         with classroom._alone(tmp_path):
