@@ -122,7 +122,7 @@ def test_real_course_through_the_command(tmp_path):
     nbformat.write(notebook, tmp_path / "in/s1/my notebook.ipynb")
     command = [sys.executable, "-m", "metapcg", "grade", str(tmp_path / "in"), "--only", name, "--workers", "1"]
     command += [] if SANDBOX else ["--unsafe-no-sandbox"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "1 students: 1 graded now" in ended.stdout and "[1/1] s1 (graded)" in ended.stdout
     with open(tmp_path / "in-graded/grades.csv", encoding="utf-8-sig", newline="") as file:
