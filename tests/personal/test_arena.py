@@ -133,6 +133,8 @@ def test_dodge_in_a_corner_rolls_past_the_opponent():
     assert rolled.x[PLAYER] == pytest.approx(1.2 + RULES.gap)
     far = one_step(state(3.0, 3.2), WAIT, DODGE)
     assert far.x[PLAYER] == 0.0, "nobody rolls three metres"
+    both = one_step(state(1.0, 1.2), DODGE, DODGE)
+    assert both.x.tolist() == pytest.approx([1.2 + RULES.dodge_distance, 0.0]), "no roll past one who jumps away"
 
 
 def test_hit_points_never_fall_below_zero():
