@@ -5,8 +5,9 @@ grading part, all read-only; the notebooks of the one student; a home and a ``/t
 the network, other processes, the parent's environment, answers, tests, other submissions, the gradebook.
 
 Limits: memory (address space of each process; resident memory of all together is watched), processes and threads, CPU
-time, size of a file, and of what a cell prints. A fork bomb meets the limit on processes; what is left of it ends with
-the kernel, because the kernel's process is the first of a process namespace of its own.
+time, size of a file, and of what a cell prints. A filter refuses system calls that get around them (``seccomp``). A
+fork bomb meets the limit on processes; what is left of it ends with the kernel, because the kernel's process is the
+first of a process namespace of its own.
 
 The grader and the kernel talk through sockets in a private folder (transport ipc). Everything that comes out of them is
 taken as hostile: messages are bounded in size and number, and one that cannot be read ends the kernel.
@@ -28,10 +29,12 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty
+from typing import IO
 
 import psutil
 import zmq
@@ -40,6 +43,7 @@ from nbformat.notebooknode import NotebookNode
 from nbformat.v4 import output_from_msg
 
 import metapcg
+from metapcg.grading.seccomp import program
 from metapcg.learning.checks import EMITTED_TYPE
 
 MEBI = 2**20
@@ -157,12 +161,12 @@ def check_sandbox(sandbox: bool = True) -> None:
 def _sandbox_fault() -> str:
     if not sys.platform.startswith("linux") or shutil.which("bwrap") is None:
         return f"submitted code is run in bubblewrap, and there is none here: {INSTALL}"
-    with tempfile.TemporaryDirectory(prefix="hw11-") as folder:
+    with tempfile.TemporaryDirectory(prefix="hw11-") as folder, _call_filter() as calls:
         uid = _own_uid()
         python = [sys.executable, "-I"]
         tried = [*python, "-S", "-c", _LAUNCHER, "{}", str(uid), "strict", *python, "-c", "import zmq"]
-        command = [*_bubblewrap(Path(folder), {}, Limits(), uid), *tried]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        command = [*_bubblewrap(Path(folder), {}, Limits(), uid, calls), *tried]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, pass_fds=_descriptors(calls))
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"]
         return (
@@ -188,7 +192,26 @@ def _environment() -> dict[str, str]:
     }  # fmt: skip
 
 
-def _bubblewrap(private: Path, files: Mapping[str, Path], limits: Limits, uid: int) -> list[str]:
+@contextmanager
+def _call_filter() -> Iterator[IO[bytes] | None]:
+    """The filter of system calls as an open file, for ``--seccomp``; None on a machine whose numbers are not known."""
+    code = program()
+    if not code:
+        yield None
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(code)
+        file.seek(0)
+        yield file
+
+
+def _descriptors(calls: IO[bytes] | None) -> tuple[int, ...]:
+    return () if calls is None else (calls.fileno(),)
+
+
+def _bubblewrap(
+    private: Path, files: Mapping[str, Path], limits: Limits, uid: int, calls: IO[bytes] | None
+) -> list[str]:
     """What stands before the kernel's own command: ``private`` holds the sockets, ``files`` go read-only into HOME."""
     command = ["bwrap", "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     command += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv"]
@@ -196,6 +219,8 @@ def _bubblewrap(private: Path, files: Mapping[str, Path], limits: Limits, uid: i
         command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
         command += ["--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
+    if calls is not None:
+        command += ["--seccomp", str(calls.fileno())]
     for name, value in _environment().items():
         command += ["--setenv", name, value]
     command += ["--ro-bind", "/usr", "/usr"]
@@ -304,22 +329,14 @@ class Kernel:
         kernel = [sys.executable, *_KERNEL, f"{inside}/connection.json" if self._sandbox else str(file)]
         launcher = [sys.executable, "-I", "-S", "-c", _LAUNCHER, repr(self._rlimits()), str(uid)]
         launcher.append("strict" if self._sandbox else "as far as possible")
-        options: dict = {}
         if self._sandbox:
-            command = [*_bubblewrap(private, paths, self.limits, uid), *launcher, *kernel]
+            with _call_filter() as calls:
+                command = [*_bubblewrap(private, paths, self.limits, uid, calls), *launcher, *kernel]
+                self._process = self._open(command, pass_fds=_descriptors(calls))
         else:
-            command = [*launcher, *kernel] if ipc else kernel
             kept = {name: value for name, value in os.environ.items() if name in _KEPT_UNSAFE}
-            options = {"env": {**_environment(), **kept, "HW11_NOTEBOOKS": str(given)}, "cwd": given}
-        with open(self._folder / "stderr", "wb") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-                **options,
-            )
+            environment = {**_environment(), **kept, "HW11_NOTEBOOKS": str(given)}
+            self._process = self._open([*launcher, *kernel] if ipc else kernel, env=environment, cwd=given)
         context = zmq.Context()
         context.setsockopt(zmq.MAXMSGSIZE, self.limits.message_bytes)
         context.setsockopt(zmq.RCVHWM, 50)
@@ -332,6 +349,13 @@ class Kernel:
             os.chown(private, 0, 0)
             os.chmod(private, 0o755)
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def _open(self, command: list[str], **options: object) -> subprocess.Popen:
+        nothing = subprocess.DEVNULL
+        with open(self._folder / "stderr", "wb") as errors:
+            return subprocess.Popen(
+                command, stdin=nothing, stdout=nothing, stderr=errors, start_new_session=True, **options
+            )
 
     def _rlimits(self) -> dict[str, int]:
         limits = self.limits
