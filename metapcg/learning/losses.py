@@ -43,8 +43,9 @@ def clipped_loss(policy: Any, clip: float = 0.2, entropy_weight: float = 0.0) ->
         dist = policy.distribution(params, batch["obs"])
         ratio = torch.exp(dist.log_prob(batch["actions"]) - batch["log_probs"])
         advantages, mask = batch["advantages"], batch["mask"]
-        objective = torch.minimum(ratio * advantages, ratio.clamp(1 - clip, 1 + clip) * advantages) * mask
-        value = _per_step(objective.sum(-1), mask)
+        # A good action's ratio is not paid beyond 1 + clip, a bad one's not below 1 - clip.
+        bounded = torch.where(advantages >= 0, ratio.clamp(max=1 + clip), ratio.clamp(min=1 - clip))
+        value = _per_step((bounded * advantages * mask).sum(-1), mask)
         if entropy_weight:
             value = value + entropy_weight * _per_step((dist.entropy() * mask).sum(-1), mask)
         return value
