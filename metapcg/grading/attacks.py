@@ -408,8 +408,8 @@ def _look_at_files(student: str, places: Places, exporter: HTMLExporter) -> list
     if notebook.is_file():
         if notebook.stat().st_size > 16 * 2**20:
             faults.append("the graded notebook is larger than 16 MiB")
-        rendered, _ = exporter.from_filename(str(notebook))
-        if _ACTIVE.search(rendered):
+        # (rendering takes a second, and most attacks show nothing)
+        if "was_here" in _text(notebook) and _ACTIVE.search(exporter.from_filename(str(notebook))[0]):
             faults.append("the grader's view of the notebook runs something of its own")
     return faults
 

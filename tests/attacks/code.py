@@ -404,11 +404,11 @@ for _pattern in ("answers/**/*", "notebooks/*", "tests/**/*", "reports/*", ".git
 import os
 
 for _folder, _folders, _files in os.walk("/"):
-    _folders[:] = [name for name in _folders if os.path.join(_folder, name) not in ("/proc", "/usr/share", "/usr/lib")]
+    _folders[:] = [name for name in _folders if name not in ("site-packages", "proc") and _folder != "/usr"]
+    if _folder == "/home/student":
+        continue
     for _name in _files:
-        if _name in ("key.json", "gradebook.db", "grades.csv") or (
-            _name.endswith(".ipynb") and _folder not in ("/home/student",) and "site-packages" not in _folder
-        ):
+        if _name in ("key.json", "gradebook.db", "grades.csv") or _name.endswith(".ipynb"):
             leak(os.path.join(_folder, _name))
 
 # %% id="reads_the_worked_functions_out_of_the_library" aim="reading"
