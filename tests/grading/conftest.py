@@ -9,15 +9,14 @@ from pathlib import Path
 import nbformat
 import nbgrader.api
 import pytest
+from sandbox_here import SANDBOX
 
 from metapcg.experiments.outputs import write_atomically
-from metapcg.grading import sandbox
 from metapcg.grading.autograde import Key, expected_values, grade_submission
 from metapcg.grading.build import build
 from metapcg.grading.course import CourseNotebook, load_course
 
 ROOT = Path(__file__).resolve().parents[2]
-SANDBOX = not sandbox._sandbox_fault()
 
 SUMS = '''\
 # %% [markdown] id="intro"

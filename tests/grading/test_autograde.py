@@ -4,7 +4,7 @@ import json
 
 import nbformat
 import pytest
-from conftest import SANDBOX
+from sandbox_here import SANDBOX
 
 from metapcg.grading.autograde import SubmissionGrade, expected_values, grade_submission, grade_submissions
 from metapcg.grading.course import make_notebook, visible

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import nbformat
 import pytest
-from conftest import SANDBOX
 from nbgrader.api import Gradebook
+from sandbox_here import SANDBOX
 
 from metapcg.experiments.execution import dask_executor
 from metapcg.grading import autograde, classroom, gradebook

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from conftest import SANDBOX
+from sandbox_here import SANDBOX
 
 from metapcg.grading.course import load_course
 from metapcg.grading.release import TEMPLATE, build_release, pack_submission, released_files

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import SANDBOX
+from sandbox_here import SANDBOX
 
 from metapcg.grading import sandbox
 from metapcg.grading.sandbox import Kernel, KernelError, Limits, check_sandbox
