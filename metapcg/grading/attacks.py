@@ -433,7 +433,7 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"no attack's AIM/NAME holds {' or '.join(options.only)}")
     begin = time.monotonic()
     outcomes, faults, memory = run_attacks(wanted, base, root, options.workers)
-    table = report(wanted, outcomes, faults, memory, time.monotonic() - begin)
+    table = report(wanted, outcomes, faults, memory, time.monotonic() - begin, len(attacks))
     path = options.output or (root / "reports" / "HW11_Attacks.md" if len(wanted) == len(attacks) else None)
     if path is not None:
         write_atomically(path, table.encode("utf-8"))
@@ -455,15 +455,16 @@ def report(
     faults: Sequence[str],
     memory: float,
     seconds: float,
+    known: int,
 ) -> str:
-    """The table, as Markdown."""
+    """The table, as Markdown; ``known``: how many attacks there are, run or not."""
     good = sum(not outcomes[attack.name].faults for attack in attacks)
     victims = "kept all their marks" if not faults else "or the machine were harmed, see below"
     lines = [
         "# Homework 11: attacks on the grader",
         "",
-        f"Written by `python -m metapcg attacks`: {len(attacks)} hostile or damaged submissions (`tests/attacks`),",
-        f"graded by `python -m metapcg grade` beside two honest ones, in {seconds / 60:.0f} minutes.",
+        f"Written by `python -m metapcg attacks`: {len(attacks)} of the {known} hostile or damaged submissions in",
+        f"`tests/attacks`, graded by `python -m metapcg grade` beside two honest ones, in {seconds / 60:.0f} minutes.",
         f"**{good} of {len(attacks)} ended as they must**: with the stated status, no mark that was not earned, none",
         "lost that was, nothing read, nothing left behind, no page that runs anything of theirs.",
         f"The honest students {victims}. The grader's own processes used {memory:.0f} MiB at most.",

@@ -75,7 +75,7 @@ def test_an_attack_that_succeeds_is_noticed(base, tmp_path):
     text = "; ".join(outcome.faults)
     for words in ("status 'graded'", "it gained marks: 6", "got at something", "runs something", "it ran for 999 s"):
         assert words in text
-    table = a.report([attack], {"eve": outcome}, faults, 1.0, 60.0)
+    table = a.report([attack], {"eve": outcome}, faults, 1.0, 60.0, 1)
     assert "**NOT CONTAINED**" in table and "0 of 1 ended as they must" in table
 
 
