@@ -3,6 +3,7 @@
 They stand in the repository's ``tests/attacks``: ``code.py`` holds what a student's cell may try, ``files.py`` what may
 be handed in instead of a notebook. ``python -m metapcg attacks`` puts all of them into one folder, beside two honest
 students, calls ``python -m metapcg grade`` on it, looks at what that wrote, and writes ``reports/HW11_Attacks.md``.
+With ``--only`` it runs a part; the table then also holds what other runs of the same grading code have found.
 
 An attack must gain no marks, read nothing that it should not, harm nobody else's grade, leave nothing behind, and end
 with the status that is stated for it.
@@ -27,7 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import jupytext
@@ -109,12 +110,25 @@ class Attack:
 
 @dataclass
 class Outcome:
-    """What became of an attack; ``faults``: what must not have been."""
+    """What became of an attack; ``seen``: what must not have been, apart from status and marks."""
 
     status: str = ""
     score: float = 0.0
     seconds: float = 0.0
-    faults: list[str] = field(default_factory=list)
+    seen: list[str] = field(default_factory=list)
+
+    def faults(self, attack: Attack) -> list[str]:
+        """Everything that must not have been."""
+        found = list(self.seen)
+        if self.status not in attack.statuses:
+            found.append(f"status {self.status!r}, expected {' or '.join(attack.statuses)}")
+        if self.score > attack.most:
+            found.append(f"it gained marks: {self.score:g}, honestly {attack.most:g}")
+        elif self.score < attack.least:
+            found.append(f"honest work lost marks: {self.score:g} of {attack.least:g}")
+        if self.seconds > Limits().notebook_seconds + 60:
+            found.append(f"it ran for {self.seconds:.0f} s")
+        return found
 
 
 # -------------------------------------------------------------------------------------------------- what is handed in
@@ -360,20 +374,12 @@ def _look(
         student = students.get(entries[attack.name])
         row = rows.get(student.lstrip("'")) if student is not None else None
         if row is None:
-            outcome.faults.append("it is not in grades.csv")
+            outcome.seen.append("it is not in grades.csv")
             continue
         outcome.status, outcome.score = row["status"], float(row["total"])
-        if outcome.status not in attack.statuses:
-            outcome.faults.append(f"status {outcome.status!r}, expected {' or '.join(attack.statuses)}")
-        if outcome.score > attack.most:
-            outcome.faults.append(f"it gained marks: {outcome.score:g}, honestly {attack.most:g}")
-        elif outcome.score < attack.least:
-            outcome.faults.append(f"honest work lost marks: {outcome.score:g} of {attack.least:g}")
-        outcome.faults += _look_at_files(student, places, exporter)
+        outcome.seen += _look_at_files(student, places, exporter)
         result = json.loads((places.class_folder / "results" / f"{student}.json").read_text(encoding="utf-8"))
         outcome.seconds = result["grade"]["seconds"]
-        if outcome.seconds > Limits().notebook_seconds + 60:
-            outcome.faults.append(f"it ran for {outcome.seconds:.0f} s")
     if _ACTIVE.search(_text(places.class_folder / "summary.html")):
         faults.append("summary.html runs something of an attack's")
     return outcomes
@@ -433,41 +439,69 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"no attack's AIM/NAME holds {' or '.join(options.only)}")
     begin = time.monotonic()
     outcomes, faults, memory = run_attacks(wanted, base, root, options.workers)
-    table = report(wanted, outcomes, faults, memory, time.monotonic() - begin, len(attacks))
-    path = options.output or (root / "reports" / "HW11_Attacks.md" if len(wanted) == len(attacks) else None)
-    if path is not None:
-        write_atomically(path, table.encode("utf-8"))
-        print(f"written: {path}")
-    bad = [name for name, outcome in outcomes.items() if outcome.faults]
-    for name in bad:
-        print(f"NOT CONTAINED: {name}: {'; '.join(outcomes[name].faults)}")
     for fault in faults:
         print(f"NOT CONTAINED: {fault}")
-    print(
-        f"{len(wanted)} attacks, {len(wanted) - len(bad)} ended as they must; grader's memory {memory:.0f} MiB at most"
-    )
-    return 1 if bad or faults else 0
+    for attack in wanted:
+        if outcomes[attack.name].faults(attack):
+            print(f"NOT CONTAINED: {attack.name}: {'; '.join(outcomes[attack.name].faults(attack))}")
+    good = sum(not outcomes[attack.name].faults(attack) for attack in wanted)
+    print(f"{len(wanted)} attacks, {good} ended as they must; grader's memory {memory:.0f} MiB at most")
+    state = Ran(_code_digest(root), outcomes, faults, memory, time.monotonic() - begin)
+    state = state.with_earlier(root / "runs" / "attacks.json", {attack.name for attack in attacks})
+    path = options.output or root / "reports" / "HW11_Attacks.md"
+    write_atomically(path, report(attacks, state).encode("utf-8"))
+    print(f"written: {path} ({len(state.outcomes)} of {len(attacks)} attacks)")
+    return 1 if faults or good < len(wanted) else 0
 
 
-def report(
-    attacks: Sequence[Attack],
-    outcomes: Mapping[str, Outcome],
-    faults: Sequence[str],
-    memory: float,
-    seconds: float,
-    known: int,
-) -> str:
-    """The table, as Markdown; ``known``: how many attacks there are, run or not."""
-    good = sum(not outcomes[attack.name].faults for attack in attacks)
+@dataclass
+class Ran:
+    """What one or more runs of the same grading code have found: ``code`` is its digest."""
+
+    code: str
+    outcomes: dict[str, Outcome]
+    faults: list[str]
+    memory: float
+    seconds: float
+
+    def with_earlier(self, file: Path, names: set[str]) -> Ran:
+        """Add what ``file`` holds of the same code and is not older than this; write all of it there again."""
+        try:
+            earlier = json.loads(file.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValueError):
+            earlier = {}
+        if earlier.get("code") == self.code:
+            known = {name: Outcome(**entry) for name, entry in earlier["outcomes"].items() if name in names}
+            self.outcomes = {**known, **self.outcomes}
+            self.faults = list(dict.fromkeys([*earlier["faults"], *self.faults]))
+            self.seconds += earlier["seconds"]
+            self.memory = max(self.memory, earlier["memory"])
+        write_atomically(file, json.dumps(asdict(self)).encode("utf-8"))
+        return self
+
+
+def _code_digest(root: Path) -> str:
+    """Of what grades: a change of it makes everything to be run anew."""
+    others = ("attacks", "mutants", "tests_of_tests", "papers", "release", "self_check")
+    paths = [path for path in sorted((root / "metapcg" / "grading").glob("*.py")) if path.stem not in others]
+    return hashlib.sha256(b"".join(path.read_bytes() for path in [*paths, root / "nbgrader_config.py"])).hexdigest()
+
+
+def report(attacks: Sequence[Attack], ran: Ran) -> str:
+    """The table, as Markdown, of the attacks that were run."""
+    known, outcomes, faults = len(attacks), ran.outcomes, ran.faults
+    attacks = [attack for attack in attacks if attack.name in outcomes]
+    good = sum(not outcomes[attack.name].faults(attack) for attack in attacks)
     victims = "kept all their marks" if not faults else "or the machine were harmed, see below"
     lines = [
         "# Homework 11: attacks on the grader",
         "",
         f"Written by `python -m metapcg attacks`: {len(attacks)} of the {known} hostile or damaged submissions in",
-        f"`tests/attacks`, graded by `python -m metapcg grade` beside two honest ones, in {seconds / 60:.0f} minutes.",
+        "`tests/attacks`, graded by `python -m metapcg grade` beside two honest ones, in "
+        f"{ran.seconds / 60:.0f} minutes.",
         f"**{good} of {len(attacks)} ended as they must**: with the stated status, no mark that was not earned, none",
         "lost that was, nothing read, nothing left behind, no page that runs anything of theirs.",
-        f"The honest students {victims}. The grader's own processes used {memory:.0f} MiB at most.",
+        f"The honest students {victims}. The grader's own processes used {ran.memory:.0f} MiB at most.",
         "",
         f"Each submission holds notebook {NOTEBOOK}. Its exercises {BEFORE} and {AFTER} are solved honestly; an",
         f"attack in a cell stands in {ATTACKED}, between them. Whoever breaks torch or the tests has broken them for",
@@ -481,7 +515,8 @@ def report(
             if attack.aim != aim:
                 continue
             outcome = outcomes[attack.name]
-            verdict = "contained" if not outcome.faults else f"**NOT CONTAINED**: {'; '.join(outcome.faults)}"
+            wrong = outcome.faults(attack)
+            verdict = f"**NOT CONTAINED**: {'; '.join(wrong)}" if wrong else "contained"
             name = attack.name.replace("_", " ")
             marks = f"{outcome.score:g} of {attack.most:g} earned honestly"
             lines.append(f"| {name} | {outcome.status} | {marks} | {outcome.seconds:.0f} | {_cell(verdict)} |")

@@ -22,7 +22,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     )
     attacks.add_argument("--only", action="append", default=[], metavar="PART", help="those whose AIM/NAME holds PART")
     attacks.add_argument("--workers", type=_positive, default=1, metavar="N", help="processes (default: 1)")
-    attacks.add_argument("--output", type=Path, help="the table (default: reports/HW11_Attacks.md, if all are run)")
+    attacks.add_argument("--output", type=Path, help="the table (default: reports/HW11_Attacks.md)")
     attacks.set_defaults(run=run_attacks)
 
 

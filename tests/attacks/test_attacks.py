@@ -53,7 +53,9 @@ def test_sample_is_contained(base, attacks):
     assert len(some) == len(SAMPLE)
     outcomes, faults, memory = a.run_attacks(some, base, ROOT, workers=2, quiet=True)
     assert faults == []
-    assert {name: outcome.faults for name, outcome in outcomes.items() if outcome.faults} == {}
+    assert {attack.name: outcomes[attack.name].faults(attack) for attack in some} == {
+        attack.name: [] for attack in some
+    }
     assert 50 < memory < 1024
 
 
@@ -72,11 +74,23 @@ def test_an_attack_that_succeeds_is_noticed(base, tmp_path):
     faults: list[str] = []
     outcome = a._look([attack], {"eve": places.submissions / "eve"}, places, faults, base)["eve"]
     assert len(faults) == 2 and all("the honest student" in fault for fault in faults)
-    text = "; ".join(outcome.faults)
+    text = "; ".join(outcome.faults(attack))
     for words in ("status 'graded'", "it gained marks: 6", "got at something", "runs something", "it ran for 999 s"):
         assert words in text
-    table = a.report([attack], {"eve": outcome}, faults, 1.0, 60.0, 1)
+    table = a.report([attack], a.Ran("", {"eve": outcome}, faults, 1.0, 60.0))
     assert "**NOT CONTAINED**" in table and "0 of 1 ended as they must" in table
+
+
+def test_runs_of_parts_add_up_as_long_as_the_code_is_the_same(tmp_path):
+    first, second = a.Outcome("graded", 6.0, 1.0), a.Outcome("kernel died", 3.0, 2.0)
+    file = tmp_path / "attacks.json"
+    a.Ran("code", {"one": second, "gone": first}, [], 100.0, 60.0).with_earlier(file, {"one", "two"})
+    both = a.Ran("code", {"two": second}, [], 50.0, 30.0).with_earlier(file, {"one", "two"})
+    assert both.outcomes == {"one": second, "two": second} and (both.memory, both.seconds) == (100.0, 90.0)
+    again = a.Ran("code", {"one": first}, [], 50.0, 30.0).with_earlier(file, {"one", "two"})
+    assert again.outcomes == {"one": first, "two": second}
+    other = a.Ran("other code", {"one": first}, [], 50.0, 30.0).with_earlier(file, {"one", "two"})
+    assert other.outcomes == {"one": first}
 
 
 def test_wrong_header_is_named(tmp_path, base):
