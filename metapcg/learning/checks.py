@@ -3,8 +3,8 @@
 The visible tests call ``check`` with the answers that well-known mistakes would give. A wrong answer that equals one of
 them is reported by the mistake's name, which helps more than two columns of numbers.
 
-The hidden tests call ``emit``, which compares nothing: it hands a plain value to the grader, who compares it outside the
-student's kernel with what the worked solution emits.
+The hidden tests call ``emit``, which compares nothing: it hands a plain value to the grader, who compares it outside
+the student's kernel with what the worked solution emits.
 """
 
 from __future__ import annotations
