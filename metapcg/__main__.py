@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -141,6 +142,71 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def add_train(commands: argparse._SubParsersAction) -> None:
+    """``train``: one policy on several games and representations."""
+    text = "train one policy on several games and representations, with checkpoints"
+    parser = commands.add_parser("train", help=text, description=f"{text[0].upper()}{text[1:]}.")
+    parser.add_argument("algorithm", choices=("maml", "fomaml", "rl2", "pearl"))
+    parser.add_argument("--games", nargs="+", default=["zelda", "sokoban", "binary"], metavar="GAME")
+    parser.add_argument("--representations", nargs="+", default=["narrow", "wide", "turtle"], metavar="NAME")
+    parser.add_argument("--family", default="direction", help="direction, weights or target (default: %(default)s)")
+    parser.add_argument("--iterations", type=_positive, metavar="N", help="default: the profile's, as below")
+    parser.add_argument("--meta-lr", type=float, metavar="RATE", help="step size of the outer loop")
+    parser.add_argument("--inner-lr", type=float, metavar="RATE", help="step size of the inner loop")
+    parser.add_argument("--inner-steps", type=_positive, metavar="K", help="inner steps")
+    parser.add_argument("--meta-batch", type=_positive, metavar="M", help="tasks per iteration, over all combinations")
+    parser.add_argument("--n-trajectories", type=_positive, metavar="E", help="episodes per task and rollout")
+    parser.add_argument("--horizon", type=_positive, metavar="T", help="most steps of an episode")
+    parser.add_argument("--second-order", action="store_true", help="what maml does anyway, and fomaml does not")
+    parser.add_argument("--surrogate", help="inner objective: naive, lvc or dice")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--profile", help="smoke, quick or full: what the sizes default to (default: HW11_PROFILE)")
+    parser.add_argument("--solutions", metavar="NOTEBOOK", help="a notebook whose functions train (default: worked)")
+    parser.add_argument("--resources", default="off", metavar="off|live|FILE", help="penalise a busy machine: as it is "
+                        "now, which no one can repeat, or as a trace recorded it (default: off)")  # fmt: skip
+    parser.add_argument("--deadlock-penalty", type=float, default=0.0, metavar="P", help="what a crate of a Sokoban "
+                        "level that can never reach a target costs per step, e.g. 1.5 (default: 0)")  # fmt: skip
+    parser.add_argument("--validate-every", type=_positive, default=10, metavar="N", help="iterations")
+    parser.add_argument("--checkpoint-every", type=_positive, default=50, metavar="N", help="iterations")
+    parser.add_argument("--experiment-name", metavar="NAME", help="name of the run's folder")
+    parser.add_argument("--output", type=Path, help="folder of the runs' folders (default: trained/ in the results)")
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was stopped")
+    parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
+    parser.set_defaults(run=_trainer_command("run_train"))
+
+
+def add_adapt(commands: argparse._SubParsersAction) -> None:
+    """``adapt`` and ``generate``: what a checkpoint of ``train`` can do."""
+    adapt = commands.add_parser("adapt", help="adapt a checkpoint to new tasks: returns before and after")
+    adapt.add_argument("--tasks", type=_positive, default=4, metavar="M", help="number of tasks of the split")
+    adapt.add_argument("--episodes", type=_positive, metavar="E", help="episodes per task and step")
+    adapt.add_argument("--gallery", nargs="?", const="", metavar="PNG", help="draw levels before and after")
+    adapt.set_defaults(run=_trainer_command("run_adapt"))
+    generate = commands.add_parser("generate", help="draw levels made by a checkpoint, adapted to one task")
+    generate.add_argument("--levels", type=_positive, default=16, metavar="N", help="levels, also episodes per step")
+    generate.add_argument("--picture", metavar="PNG", help="where to (default: beside the checkpoint)")
+    generate.set_defaults(run=_trainer_command("run_generate"))
+    for parser in (adapt, generate):
+        parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a .pt file that train wrote")
+        parser.add_argument("--game", help="default: the first it was trained on")
+        parser.add_argument("--representation", help="default: the first it was trained on")
+        parser.add_argument("--weights", metavar="STATISTIC=NUMBER,…", help="a task of your own")
+        parser.add_argument("--split", default="interpolation", help="which tasks otherwise (default: %(default)s)")
+        parser.add_argument("--steps", type=_positive, metavar="K", help="adaptation steps")
+        parser.add_argument("--seed", type=int, help="default: the run's")
+        parser.add_argument("--solutions", metavar="NOTEBOOK", help="as for train")
+        parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
+
+
+def _trainer_command(name: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
+        from metapcg.experiments import trainer_command
+
+        return getattr(trainer_command, name)(options)
+
+    return run
+
+
 def add_parity(commands: argparse._SubParsersAction) -> None:
     """``parity``: replay recordings of the original gym-pcgrl."""
     parser = commands.add_parser("parity", help="replay recordings of gym-pcgrl through this engine")
@@ -176,6 +242,8 @@ def make_parser() -> argparse.ArgumentParser:
     add_compile(commands)
     add_run(commands)
     add_experiments(commands)
+    add_train(commands)
+    add_adapt(commands)
     add_parity(commands)
     add_grading(commands)
     add_tests_of_tests(commands)

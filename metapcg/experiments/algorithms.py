@@ -128,6 +128,15 @@ class Session:
         tasks = self.settings.task_family().sample(TRAIN, self.settings.tasks, seed)
         return self.problem(tasks, self.settings.episodes)
 
+    def trial_problem(self, seed: np.random.SeedSequence) -> LevelProblem:
+        """A batch of training tasks for RL²."""
+        family, count = self.settings.task_family(), self.settings.tasks
+        if isinstance(family, DirectionFamily):
+            # Pairs of w and -w: what a policy earns without regard to its task cancels in every batch, which leaves a
+            # less noisy gradient.
+            return self.problem(family.sample(TRAIN, count + count % 2, seed, antithetic=True), self.settings.episodes)
+        return self.train_problem(seed)
+
     def replay_tasks(self) -> TaskBatch:
         """The training tasks of an algorithm that keeps a replay for each: directions in pairs of w and -w."""
         family = self.settings.task_family()
@@ -282,19 +291,10 @@ def train_on_all_tasks(session: Session) -> TrainingResult:
 def train_rl2(session: Session) -> TrainingResult:
     """RL²: a policy with a memory, over trials of several episodes."""
     settings = session.settings
-
-    def problem(seed: np.random.SeedSequence) -> LevelProblem:
-        family, count = settings.task_family(), settings.tasks
-        if isinstance(family, DirectionFamily):
-            # Pairs of w and -w: what a policy earns without regard to its task cancels in every batch, which leaves a
-            # less noisy gradient.
-            return session.problem(family.sample(TRAIN, count + count % 2, seed, antithetic=True), settings.episodes)
-        return session.train_problem(seed)
-
     return train_recurrent(
         session.functions,
         session.policy(),
-        problem,
+        session.trial_problem,
         settings.recurrent_settings(),
         settings.seed,
         **session.training_hooks(),

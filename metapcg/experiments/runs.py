@@ -778,6 +778,9 @@ def _read_state(folder: Path) -> TrainingState | None:
 
 
 def _load_torch(path: Path) -> Any:
+    # torch takes anything else for a file of its old format, and fails in many ways.
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} cannot be read (it is cut short, or no file of torch)")
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
