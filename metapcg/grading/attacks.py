@@ -141,7 +141,7 @@ class Base:
         self.notebook = notebook
         self.worked = {cell.id: cell.source for cell in notebook.worked.cells}
         points = {exercise.id: exercise.points for exercise in notebook.exercises}
-        self.before, self.after = points[BEFORE], points[AFTER]
+        self.before, self.attacked, self.after = points[BEFORE], points[ATTACKED], points[AFTER]
         self.all = sum(exercise.points for exercise in notebook.exercises if not exercise.manual)
 
     def content(self, **solutions: str) -> dict:
