@@ -450,7 +450,8 @@ def _with_outputs(
         cell.outputs = [] if run is None else list(run.outputs)
         for output in cell.outputs:
             if "data" in output:
-                output.data = {kind: data for kind, data in output.data.items() if kind in _SHOWN_TYPES}
+                output.data = {kind: data for kind, data in output.data.items() if _is_shown(kind, data)}
+                output.metadata = {}  # (sizes of pictures go into the page as they are)
         cell.execution_count = None
         if cell.id in results:
             result = results[cell.id]
@@ -468,10 +469,22 @@ def _with_outputs(
     return notebook
 
 
+def _is_shown(kind: str, data: object) -> bool:
+    """Text and pictures: what formgrader shows without running anything of it."""
+    if not isinstance(data, str) or kind not in _SHOWN_TYPES:
+        return False
+    return kind == "text/plain" or re.fullmatch(r"[A-Za-z0-9+/=\s]*", data) is not None  # base64
+
+
 def _without_html(markdown: str) -> str:
-    """Markdown whose HTML is shown as text: formgrader would run a student's scripts with the grader's rights."""
-    markdown = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", markdown)
-    return re.sub(r"(?i)(javascript|vbscript|data)\s*:", r"\1&#58;&#8203;", markdown)
+    """Markdown whose HTML is shown as text: formgrader would run a student's scripts with the grader's rights.
+
+    A space keeps tags, entities and addresses from being what they look like, and leaves maths and code readable.
+    """
+    markdown = re.sub(r"<(?=[A-Za-z/!?])", "< ", markdown)
+    markdown = re.sub(r"&(?=[#A-Za-z])", "& ", markdown)
+    markdown = re.sub(r"\\(href|style|class|cssId|require|html\w*)(?![A-Za-z])", r"\\text", markdown)  # MathJax's own
+    return re.sub(r"(?i)((java|vb)\s*script|data)\s*:", r"\1 :", markdown)
 
 
 def _bytes(notebook: NotebookNode) -> bytes:

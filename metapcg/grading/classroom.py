@@ -309,7 +309,8 @@ def _write_pages(class_folder: Path, rows: Sequence[Row], course: Mapping[str, C
         page = student_page(row, course).encode("utf-8")
         write_atomically(class_folder / "feedback" / f"{row.student}.html", page)
     paths = [class_folder / "grades.csv", class_folder / "summary.html"]
-    write_atomically(paths[0], grades_csv(rows, course).encode("utf-8-sig"))  # spreadsheets read the mark as UTF-8
+    table = grades_csv(rows, course).encode("utf-8-sig", "replace")  # spreadsheets read the mark as UTF-8
+    write_atomically(paths[0], table)
     write_atomically(paths[1], summary_page(rows, course).encode("utf-8"))
     return paths
 

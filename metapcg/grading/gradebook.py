@@ -103,7 +103,7 @@ def record(
     for name, entry in grade.notebooks.items():
         path = folder / f"{name}.ipynb"
         if entry.notebook:
-            write_atomically(path, entry.notebook.encode("utf-8"))
+            write_atomically(path, entry.notebook.encode("utf-8", "replace"))
         else:
             path.unlink(missing_ok=True)
     save = SaveAutoGrades()

@@ -39,6 +39,7 @@ from typing import IO
 import psutil
 import zmq
 from jupyter_client import BlockingKernelClient
+from nbformat import ValidationError
 from nbformat.notebooknode import NotebookNode
 from nbformat.v4 import output_from_msg
 
@@ -234,7 +235,14 @@ def _bubblewrap(
     scratch = ["--perms", "1777", "--size", str(limits.scratch_bytes), "--tmpfs"]
     command += ["--proc", "/proc", "--dev", "/dev", *scratch, "/dev/shm", *scratch, "/tmp", *scratch, HOME]
     # (after /tmp and /home, in which they may lie)
-    folders = [f for f in dict.fromkeys((sys.base_prefix, sys.prefix, *_packages())) if not f.startswith("/usr/")]
+    covered = _repository_in_usr()
+    if covered:
+        command += ["--tmpfs", covered]
+    folders = [
+        folder
+        for folder in dict.fromkeys((sys.base_prefix, sys.prefix, *_packages()))
+        if not folder.startswith("/usr/") or (covered and folder.startswith(f"{covered}/"))
+    ]
     for parent in _parents([*folders, "/run/kernel"]):
         command += ["--perms", "0755", "--dir", parent]  # bubblewrap would make them for their owner alone
     for folder in folders:
@@ -261,6 +269,12 @@ def _bubblewrap(
 def _parents(folders: list[str]) -> list[str]:
     parents = {str(parent) for folder in folders for parent in Path(folder).parents}
     return sorted(p for p in parents if p not in ("/", "/tmp", "/home", "/usr") and not p.startswith("/usr/"))
+
+
+def _repository_in_usr() -> str:
+    """The repository's folder if it lies in /usr, as in many containers: its answers must not be seen; else empty."""
+    root = Path(metapcg.__file__).resolve().parent.parent
+    return str(root) if str(root).startswith("/usr/") and (root / "pyproject.toml").is_file() else ""
 
 
 def _packages() -> list[str]:
@@ -332,7 +346,9 @@ class Kernel:
         if self._sandbox:
             with _call_filter() as calls:
                 command = [*_bubblewrap(private, paths, self.limits, uid, calls), *launcher, *kernel]
-                self._process = self._open(command, pass_fds=_descriptors(calls))
+                # bubblewrap's own environment can be read inside, in /proc/1/environ: it gets none of the grader's.
+                environment = {"PATH": os.environ.get("PATH", os.defpath)}
+                self._process = self._open(command, env=environment, pass_fds=_descriptors(calls))
         else:
             kept = {name: value for name, value in os.environ.items() if name in _KEPT_UNSAFE}
             environment = {**_environment(), **kept, "HW11_NOTEBOOKS": str(given)}
@@ -372,11 +388,13 @@ class Kernel:
         }  # fmt: skip
 
     def _wait_until_ready(self) -> None:
+        # Both channels: the one for outputs is taken up later than the one for replies, and what comes before is lost.
         deadline = time.monotonic() + self.limits.start_seconds
         while time.monotonic() < deadline and self._process.poll() is None:
             self._client.kernel_info()
             try:
-                if self._client.shell_channel.get_msg(timeout=0.5)["msg_type"] == "kernel_info_reply":
+                reply = self._client.shell_channel.get_msg(timeout=0.5)
+                if reply["msg_type"] == "kernel_info_reply" and self._client.iopub_channel.socket.poll(500):
                     return
             except Empty:
                 continue
@@ -409,7 +427,7 @@ class Kernel:
                 return self._died(run, self.reason or "its process ended", begin)
             if collector.idle and replied:
                 break
-            if replied and now > replied + 1.5:  # the end of the output was lost in a flood
+            if replied and now > replied + 5.0:  # the end of the output was lost in a flood
                 run.truncated = True
                 self._listen_anew()
                 break
@@ -460,10 +478,13 @@ class Kernel:
             try:
                 inside = psutil.Process(self._process.pid).children(recursive=True)
                 used = sum(_memory(process) for process in inside)
-            except psutil.Error:
+                beside = [path.lstat().st_size for path in (self._folder / "run").iterdir()]
+            except (psutil.Error, OSError):
                 continue
             if used > self.limits.memory:
                 self._kill("it used more memory than is allowed")
+            elif len(beside) > 20 or sum(beside) > MEBI:  # a normal user's kernel may write there
+                self._kill("it wrote beside its sockets")
             elif len(inside) > self.limits.forks + 2:  # two belong to bubblewrap and the kernel
                 self._kill("it started more processes than are allowed")
 
@@ -549,6 +570,7 @@ class _Collector:
 
     def add(self, message: dict) -> None:
         """Take one message of the iopub channel."""
+        message = {**message, "content": _clean(message["content"])}
         kind, content = message["msg_type"], message["content"]
         if kind == "status":
             self.idle = content["execution_state"] == "idle"
@@ -559,6 +581,7 @@ class _Collector:
 
     def reply(self, content: dict) -> None:
         """Take the reply: an error that was not shown (a student can switch that off) is still an error."""
+        content = _clean(content)
         if content["status"] == "ok" or any(output.output_type == "error" for output in self.run.outputs):
             return
         self.run.outputs.append(error_output(str(content.get("ename", "Error")), str(content.get("evalue", ""))))
@@ -575,7 +598,14 @@ class _Collector:
             del self.run.emitted[self.MOST_RECORDS :]
 
     def _output(self, message: dict) -> None:
-        output = output_from_msg(message)
+        try:
+            output = output_from_msg(message)
+        except ValidationError:
+            self.run.truncated = True  # nothing that a notebook can hold
+            return
+        if "data" in output and not all(isinstance(data, str) for data in output.data.values()):
+            self.run.truncated = True  # nothing that a page shows
+            return
         size = len(json.dumps(output))
         before = self.run.outputs[-1] if self.run.outputs else None
         if output.output_type == "stream":
@@ -598,6 +628,15 @@ class _Collector:
         self._left -= size
         if output is not None and (output.output_type != "stream" or output.text):
             self.run.outputs.append(output)
+
+
+def _clean(value: object) -> object:
+    """The same plain value; halves of characters, which no file can hold, become question marks."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_clean(key): _clean(entry) for key, entry in value.items()}
+    return [_clean(entry) for entry in value] if isinstance(value, list) else value
 
 
 def error_output(ename: str, evalue: str) -> NotebookNode:

@@ -10,13 +10,16 @@ from metapcg.grading.sandbox import check_sandbox
 ROOT = Path(__file__).parents[2]
 SAMPLE = (
     "remembers_what_check_expects",
+    "reads_the_environment_of_every_process",
     "makes_namespaces_and_mounts",
+    "messages_with_half_a_character",
     "orphans",
     "page_with_a_script",
     "tests_tagged_skip_execution",
     "cut_off_in_the_middle",
     "zip_that_climbs_out",
     "zip_bomb",
+    "name_that_is_no_text",
 )
 
 
