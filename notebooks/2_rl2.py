@@ -616,7 +616,7 @@ emit("trial_advantages, float32, one step",
 # (a) A colleague cuts the advantages wherever `dones` is 1, as one does in ordinary reinforcement learning. On a bandit where every
 # pull is an episode of its own, and with $\gamma = 1$: what is $A_t$ then, and towards which well-known agent is the policy trained?
 #
-# (b) Why will the colleague hardly notice on 10 pulls of 5 arms? (Compare the numbers in section 7.) With which problem would you show it to him?
+# (b) Why will the colleague hardly notice on 10 pulls of 5 arms? (Compare the numbers in section 7.) With which problem would you show it to them?
 #
 # (c) Another colleague clears the *memory* at every `done`, and leaves the advantages right. Which of the two mistakes is worse, and how does it
 # show in the return by episode?
@@ -631,7 +631,7 @@ emit("trial_advantages, float32, one step",
 # (b) With 10 pulls the greedy agent earns 6.62, the optimum 6.66: information has little time to pay off, and a difference of 0.04 drowns in the noise of training.
 # With 100 pulls it is greedy's 75.8 against about 78 for agents that explore.
 #
-# (c) Clearing the memory. Without it nothing of the first episode can be used in the second: the return is the same in every episode of the trial, however many there are. With wrong advantages the
+# (c) Clearing the memory. Without it nothing of the first episode can be used in the second: the return is the same in every episode of the trial, however many there are (trained that way; an agent whose memory is cleared only at test may even do a little worse later). With wrong advantages the
 # agent still learns and improves from episode to episode; it merely explores too little.
 #
 # (d) Hardly: what an action at the start of the first episode brings in the second is discounted by $0.9^{60} \approx 0.002$. It does better because here information comes for free: every
@@ -1090,7 +1090,7 @@ save_figure(fig, "rl2_levels_adaptation")
 fig
 
 # %% [markdown] id="levels-curves-reading"
-# A step is an episode here, and step 0 is the *first* one, before which nothing is known. MAML stands at 0 there, and has to: it does not adapt before it has seen five whole episodes. RL² is near the oracle in that very episode. There is no contradiction to
+# A step is an episode here, and step 0 is the *first* one, before which nothing is known. MAML stands at 0 there, and has to: it does not adapt before it has seen five whole episodes. RL² has most of the oracle's return in that very episode. There is no contradiction to
 # question 2 of notebook 1: a policy that does not adapt earns nothing, but this one adapts with every edit. The second and third episode are better still.
 #
 # (The band is wide because directions differ in how much they pay, for the oracle too. It is about the mean over tasks, not about noise of the agent.)

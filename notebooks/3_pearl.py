@@ -175,7 +175,7 @@ for _lead in ((), (4,), (2, 3, 5)):
 #
 # The 1 and the 0 are the prior's precision and mean. Rakelly et al. leave the prior out of the product; with it, a
 # belief from no transition at all *is* the prior, and one from a single transition is not overconfident. Your function
-# can do both. Sums do not ask in which order the transitions came: the encoder is **permutation-invariant**.
+# can do both: `prior=True` or `False`. Sums do not ask in which order the transitions came: the encoder is **permutation-invariant**.
 #
 # Contexts differ in length, tensors are rectangular: a `mask` says which of the $N$ are transitions and which are only
 # padding.
@@ -1004,10 +1004,11 @@ show_table(rows)
 
 # %% [markdown] id="splits-reading"
 # *Interpolation* is as good as *train*: directions between the trained ones are no problem. The other three splits are
-# worth less, though clearly above the prior. In *extrapolation* (a held-out arc and its antipode) there is less to be had,
+# harder, though each is clearly above the prior. In *extrapolation* (a held-out arc and its antipode) there is less to be had,
 # and the encoder has never placed a belief there. In the *held-out representation* (turtle) and *held-out game* (zelda) the
-# evidence itself looks different: another meaning of the actions, other tiles, other statistics. MAML is in the same
-# position there; notebook 4 puts them side by side.
+# evidence itself looks different: another meaning of the actions, other tiles, other statistics. A gradient method fares
+# differently there: on zelda it goes on learning from the reward, even from random weights, and ends far above
+# (notebook 4 puts them side by side; returns in zelda are on a scale of their own).
 
 # %% id="gallery"
 from metapcg.experiments.figures import level_gallery

@@ -385,7 +385,7 @@ if methods_there:
 #
 # **Right**, by gradient steps, RL² and PEARL stand left of zero: the hollow mark is their first episode, the filled one their last. Everything they do happens without a gradient.
 #
-# Pretraining on all tasks is the worst start of a gradient method, worse than random weights: averaged over all directions there is nothing to learn, so it learned something that has to be undone.
+# Pretraining on all tasks is the worst start of a gradient method, slower than random weights at first and no better in the end: averaged over all directions there is nothing to learn, so it learned something that has to be undone.
 
 # %% [markdown] id="needed-intro"
 # **Episodes needed.** The question of somebody who wants to use it: after how many episodes of my task is it good enough?
@@ -532,7 +532,7 @@ if methods_there:
 
 # %% [markdown] id="splits-reading"
 # Interpolation is as good as training for whoever was meta-trained. On **extrapolation** bars rise above 100 %, and that is no triumph: the raw returns fall to half or less, and the oracle falls further, since it was told weights that it never met and knows no better than to believe
-# that they are like others. 100 % is a ceiling only where the oracle is at home. On the **held-out representation** next to nothing is left, a return of about 1 or 2, because the networks know what to write and not where to walk. If the share is *large* there, look at the raw return: it is a large share
+# that they are like others. 100 % is a ceiling only where the oracle is at home. On the **held-out representation** next to nothing is left, a return between 0 and 3, because the networks know what to write and not where to walk. If the share is *large* there, look at the raw return: it is a large share
 # of an oracle that has next to nothing either, and the figure cuts it off at 200 % (as long as no oracle was trained on that representation; where there is one, the share is honest, and small). On the **held-out game** there is no oracle at all: it was told weights of statistics that zelda does not have.
 #
 # ## 6 · The generalisation gap
@@ -552,13 +552,13 @@ if methods_there:
     display(fig)
 
 # %% [markdown] id="gap-reading"
-# All intervals on interpolation hold 0. The gaps on extrapolation and on the other representation are of one size for **all** methods, the oracle and the random initialisation among them, which was not trained at all and so cannot have overfitted. They measure how much
+# All intervals on interpolation hold 0. The gaps on extrapolation and on the other representation are large for **all** methods, largest for the oracle, which has most to lose, and hardly smaller for the random initialisation, which was not trained at all and so cannot have overfitted. They measure how much
 # harder (or poorer) those tasks are, more than they measure what the methods fail to carry over. A gap needs a baseline, like everything else.
 
 # %% [markdown] id="q-share" kind="question" points=3
 # ### Question 2 (3 points)
 #
-# (a) MAML's share on extrapolation is well above 100 %, its return there half of that on training tasks, its gap large. Which of the three would you quote for the claim "MAML extrapolates", and against which number would you put it?
+# (a) MAML's share on extrapolation is well above 100 %, its return there half of that on training tasks, or less, its gap large. Which of the three would you quote for the claim "MAML extrapolates", and against which number would you put it?
 # (b) The library refuses to give a share where the oracle's lead over random is not clearly above 0. Which of your exercises shows why, and what would be printed otherwise?
 # (c) Why does the random initialisation have a gap on extrapolation, though it never saw a training task?
 #
@@ -646,7 +646,7 @@ if methods_there:
     display(fig)
 
 # %% [markdown] id="cost-reading"
-# The upper left corner is where one wants to be. MAML and FOMAML see the same number of steps; first order only saves arithmetic. Pretraining costs as much as they do and is worth less than weights that cost nothing. PEARL learns off-policy: every transition is used many times, so it
+# The upper left corner is where one wants to be. MAML and FOMAML see the same number of steps; first order only saves arithmetic. Pretraining costs as much as they do and is worth no more than weights that cost nothing. PEARL learns off-policy: every transition is used many times, so it
 # stands further left than the on-policy methods on the left panel and further right than they do on the right one. Seconds are those of the machine that made the runs, with whatever else it was doing.
 
 # %% [markdown] id="q-cost" kind="question" points=3
