@@ -78,7 +78,9 @@ def write_report(reports_dir: Path | str, profile: str | None = None, runs_dir: 
         OSError: the folder cannot be written; the earlier report is kept.
     """
     folder = Path(reports_dir)
-    runs, problems = load_results(runs_dir or folder / "runs")
+    runs_dir = runs_dir or folder / "runs"
+    runs, problems = load_results(runs_dir)
+    problems = [problem.replace(f"{runs_dir.parent}/", "") for problem in problems]  # a page names no machine's folders
     record = _read_record(folder)
     profile = profile or _profile(record, runs)
     runs = [run for run in runs if run.settings.profile == profile]
@@ -642,12 +644,8 @@ def _missing(folder: Path, groups: Sequence[_Group], problems: Sequence[str], re
             lines.append(
                 f"Notebook {entry.get('name')} failed in cell {entry.get('cell') or '?'}: {entry.get('error')}"
             )
-    lines += [f"Not used: {problem}" for problem in _relative(problems, folder)]
+    lines += [f"Not used: {problem}" for problem in problems]
     return [Heading(2, "What is missing"), Bullets(lines) if lines else Paragraph("Nothing.")]
-
-
-def _relative(problems: Sequence[str], folder: Path) -> list[str]:
-    return [problem.replace(f"{folder}/", "") for problem in problems]
 
 
 def _provenance(runs: Sequence[RunResult], record: Mapping[str, Any], profile: str) -> list[Block]:

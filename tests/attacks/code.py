@@ -511,7 +511,7 @@ for _path in [
     "/etc/shadow",
     "/etc/passwd",
     "/etc/hostname",
-    "/root/.ssh",
+    *glob.glob("/*/.ssh"),
     *glob.glob("/root/*"),
     *glob.glob("/var/*"),
     *glob.glob("/home/*/.*"),
@@ -966,6 +966,7 @@ _send = _kernel.session.send
 _kernel.session.send = lambda *arguments, **options: None
 
 # %% id="asks_for_input" aim="harm"
+# Which error ends either call is the kernel's affair, BdbQuit or StdinNotImplementedError: the attack is that it waits.
 try:
     input("password: ")
     leak("input was answered")
@@ -1071,7 +1072,7 @@ import time
 while True:
     try:
         time.sleep(1000)
-    except BaseException:
+    except BaseException:  # the attack itself: nothing gets through, KeyboardInterrupt included
         pass
 
 # %% id="stops_itself" aim="resources" status="kernel died" kept="before"

@@ -132,6 +132,15 @@ def test_a_partial_result_says_what_is_missing(tmp_path, functions, make_up_run)
     assert "nothing has learned" in text, "smoke results come with a warning"
 
 
+def test_a_run_that_is_not_used_is_named_without_the_machines_folders(tmp_path):
+    unfinished = tmp_path / "elsewhere" / "runs" / "smoke" / "one"
+    unfinished.mkdir(parents=True)
+    (unfinished / "settings.json").write_text("{")
+    write_report(tmp_path / "reports", runs_dir=tmp_path / "elsewhere" / "runs")
+    text = (tmp_path / "reports" / "report.md").read_text()
+    assert "Not used: runs/smoke/one" in text and str(tmp_path) not in text
+
+
 def test_figures_of_runs_that_are_gone_are_removed(tmp_path, functions, make_up_run):
     folder = make_up_run(tmp_path / "runs", settings_for("smoke", "maml", splits=("interpolation",)), functions)
     (tmp_path / "figures").mkdir()
