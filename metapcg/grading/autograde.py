@@ -68,8 +68,9 @@ class NotebookGrade:
     """What one notebook of one student came to.
 
     Attributes:
-        status: ``graded``, ``missing``, ``unreadable``, ``kernel died`` (the rest of the notebook counts 0), ``out of
-            time`` (a cell was interrupted, or the notebook's time was up).
+        status: ``graded``, ``missing``, ``no bonus`` (a bonus notebook that was not handed in), ``unreadable``,
+            ``kernel died`` (the rest of the notebook counts 0), ``out of time`` (a cell was interrupted, or the
+            notebook's time was up).
         results: tests cell → result. Questions, which a person grades, are not in it.
         answered: ids of the questions and solutions that differ from the starter.
         notes: what was put right. attention: what a person should look at.
@@ -100,11 +101,12 @@ class SubmissionGrade:
     def status(self) -> str:
         """The worst of the notebooks' statuses.
 
-        ``incomplete`` if some are missing, ``empty`` if all are, ``not graded`` if the grader itself failed.
+        ``incomplete`` if some are missing, ``empty`` if all are, ``not graded`` if the grader itself failed. A bonus
+        notebook that was not handed in changes nothing.
         """
         if self.error:
             return "not graded"
-        found = {grade.status for grade in self.notebooks.values()}
+        found = {grade.status for grade in self.notebooks.values()} - {"no bonus"}
         if found <= {"missing"}:
             return "unreadable" if any("cannot be read" in text for text in self.attention) else "empty"
         order = ("unreadable", "kernel died", "out of time", "missing", "graded")
@@ -321,7 +323,7 @@ def grade_submission(
             done = execute_notebook(read[name].notebook, notebook, given, limits, sandbox, exercises)
             grades[name] = make_grade(read[name], notebook, key[name], done, exercises)
         else:
-            grade = grades.setdefault(name, NotebookGrade("missing"))
+            grade = grades.setdefault(name, NotebookGrade("no bonus" if notebook.bonus else "missing"))
             grade.results = {cell: CellResult(0.0, notebook.points[cell]) for cell in _graded(notebook, exercises)}
         grades[name].seconds = time.monotonic() - started
     scores = {name: _scores(course[name], grades[name], exercises) for name in course}

@@ -8,6 +8,8 @@ A source is a percent script. A cell's header carries its id and, where it count
     # %% id="test-gae" kind="tests" points=3
     # %% [markdown] id="q-bias" kind="question" points=2
 
+``bonus=true`` in the header of the first cell makes the whole notebook a bonus: its points come on top of the course's.
+
 ``solution``
     An exercise function. What stands between ``### BEGIN SOLUTION`` and ``### END SOLUTION`` is taken out of the
     starter.
@@ -44,7 +46,7 @@ from metapcg.experiments.outputs import write_atomically
 from metapcg.learning.solutions import ASSIGNMENT
 
 KINDS = ("solution", "tests", "question")
-OPTIONS = ("id", "kind", "points")
+OPTIONS = ("id", "kind", "points", "bonus")
 SOLUTION_MARKS = ("### BEGIN SOLUTION", "### END SOLUTION")
 HIDDEN_MARKS = ("### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS")
 
@@ -104,10 +106,12 @@ def build_notebook(source: Path) -> bytes:
     faults = [f"{source.name}: {fault}" for fault in _faults(script.cells)]
     if faults:
         raise BuildError("\n".join(faults))
+    bonus = {"hw11": {"bonus": True}} if script.cells[0].metadata.get("bonus") else {}
     notebook = nbformat.v4.new_notebook(
         metadata={
             "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},
+            **bonus,
         },
         cells=[_build_cell(cell) for cell in script.cells],
     )
@@ -214,6 +218,8 @@ def _faults(cells: list[NotebookNode]) -> Iterator[str]:
         seen.add(identity)
         for option in sorted(set(options) - set(OPTIONS)):
             yield f"{where}: unknown option {option!r}; known: {', '.join(OPTIONS)}"
+        if "bonus" in options and (number > 1 or options["bonus"] is not True):
+            yield f"{where}: bonus=true is said of a whole notebook, in the header of its first cell"
         if kind is not None and kind not in KINDS:
             yield f"{where}: unknown kind {kind!r}; known: {', '.join(KINDS)}"
             continue

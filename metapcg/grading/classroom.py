@@ -35,7 +35,7 @@ import nbformat
 from metapcg.experiments.outputs import write_atomically
 from metapcg.grading import gradebook
 from metapcg.grading.autograde import Key, SubmissionGrade, digest_of, expected_values, grade_submissions
-from metapcg.grading.course import CourseNotebook
+from metapcg.grading.course import CourseNotebook, course_points
 from metapcg.grading.feedback import Row, student_page, summary_page
 from metapcg.grading.normalise import UnreadableError, identify, normalise, read_cells
 from metapcg.grading.sandbox import Limits, check_sandbox, remove_leftovers
@@ -316,19 +316,24 @@ def _write_pages(class_folder: Path, rows: Sequence[Row], course: Mapping[str, C
 
 
 def grades_csv(rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> str:
-    """One line per student: total, score per notebook and per exercise, status, late, what needs a human and why."""
+    """One line per student: total, score per notebook and per exercise, status, late, what needs a human and why.
+
+    ``points`` is what can be had without bonus notebooks; ``total`` counts theirs too, and ``bonus`` says how many
+    those are, for courses that want to treat them otherwise.
+    """
     buffer = io.StringIO()
     names = [(name, exercise) for name, notebook in course.items() for exercise in notebook.exercises]
-    columns = ["student", "total", "points", *course, *(f"{name}/{exercise.id}" for name, exercise in names)]
+    columns = ["student", "total", "points", "bonus", *course, *(f"{name}/{exercise.id}" for name, exercise in names)]
     columns += ["status", "late", "handed in", "needs human", "source"]
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(columns)
-    points = sum(exercise.points for _, exercise in names)
+    points = course_points(course)
     for row in rows:
         notebooks = [sum(row.score(name, e) for e in notebook.exercises) for name, notebook in course.items()]
         scores = [f"{row.score(name, exercise):g}" for name, exercise in names]
         texts = [row.status, row.late, row.handed_in, "; ".join(row.human), row.source]
-        numbers = [f"{row.total(course):g}", f"{points:g}", *(f"{score:g}" for score in notebooks), *scores]
+        sums = [row.total(course), points, row.bonus(course), *notebooks]
+        numbers = [*(f"{number:g}" for number in sums), *scores]
         writer.writerow([_cell(row.student), *numbers, *map(_cell, texts)])
     return buffer.getvalue()
 

@@ -98,20 +98,20 @@ def run_release(options: argparse.Namespace) -> int:
 
 
 def run_check(options: argparse.Namespace) -> int:
-    """Check the student's own notebooks; 0 when all is done."""
+    """Check the student's own notebooks; 0 when all is done that is no bonus."""
     from metapcg.grading.self_check import check_notebooks
 
     found, shown = [], ""
     for check in check_notebooks(repository_root(), tuple(options.only)):
         if check.notebook != shown:
             shown = check.notebook
-            print(f"\n{shown}")
+            print(f"\n{shown}{' (bonus)' if check.bonus else ''}")
         words = {"passed": "ok", "todo": "TODO", "failed": "WRONG", "unanswered": "not answered"}
         print(f"  {words[check.state]:13}{check.title} ({check.points:g} points)", flush=True)
         if check.state == "failed":
             print("".join(f"      {line}\n" for line in check.message.splitlines()[:12]), end="")
         found.append(check)
-    left = next((check for check in found if check.state != "passed"), None)
+    left = next((check for check in found if check.state != "passed" and not check.bonus), None)
     passed = sum(check.state == "passed" for check in found)
     print(f"\n{passed} of {len(found)} done. Grading runs further tests, with other shapes and numbers.")
     if left is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +48,11 @@ class CourseNotebook:
     worked: NotebookNode
     exercises: tuple[Exercise, ...]
 
+    @property
+    def bonus(self) -> bool:
+        """Whether its points come on top of the course's, and nobody has to hand it in."""
+        return bool(self.worked.metadata.get("hw11", {}).get("bonus", False))
+
     @functools.cached_property
     def kinds(self) -> dict[str, str]:
         """Cell id → ``given``, ``solution``, ``tests`` or ``question``, in order."""
@@ -69,6 +74,11 @@ class CourseNotebook:
         """Hash of the notebook and of the library: when it changes, what the worked solution emits may change."""
         text = nbformat.writes(self.worked) + nbformat.writes(self.released)
         return hashlib.sha256(text.encode() + library_digest().encode()).hexdigest()
+
+
+def course_points(course: Mapping[str, CourseNotebook], bonus: bool = False) -> float:
+    """Sum of the points of the notebooks that everybody has to do, or of the bonus notebooks."""
+    return sum(e.points for notebook in course.values() if notebook.bonus == bonus for e in notebook.exercises)
 
 
 def load_course(root: Path, only: Sequence[str] = ()) -> dict[str, CourseNotebook]:

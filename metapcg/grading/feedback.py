@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from metapcg.grading.autograde import NotebookGrade, SubmissionGrade
-from metapcg.grading.course import CourseNotebook, Exercise
+from metapcg.grading.course import CourseNotebook, Exercise, course_points
 from metapcg.grading.gradebook import Mark
 
 STYLE = """
@@ -56,16 +56,21 @@ class Row:
         return any(marks[cell].needs_manual_grade for cell in exercise.cells if cell in marks)
 
     def total(self, course: Mapping[str, CourseNotebook]) -> float:
-        """Points so far."""
+        """Points so far, those of bonus notebooks included."""
         return sum(self.score(name, exercise) for name, book in course.items() for exercise in book.exercises)
+
+    def bonus(self, course: Mapping[str, CourseNotebook]) -> float:
+        """Points so far in bonus notebooks."""
+        return self.total({name: notebook for name, notebook in course.items() if notebook.bonus})
 
 
 def student_page(row: Row, course: Mapping[str, CourseNotebook]) -> str:
     """The feedback of one student: points, and for each exercise that lost some, what was checked and why."""
-    points = sum(exercise.points for notebook in course.values() for exercise in notebook.exercises)
+    bonus = row.bonus(course)
     still_open = any(row.is_open(name, exercise) for name, book in course.items() for exercise in book.exercises)
     parts = [f"<h1>Homework 11: {_text(row.student)}</h1>"]
-    parts.append(f"<p><b>{_number(row.total(course))} of {_number(points)} points</b>")
+    parts.append(f"<p><b>{_number(row.total(course))} of {_number(course_points(course))} points</b>")
+    parts.append(f" ({_number(bonus)} of them bonus)" if bonus else "")
     parts.append(" <span class=open>(questions are still to be marked)</span></p>" if still_open else "</p>")
     facts = [f"handed in {row.handed_in} ({row.source})"]
     facts += ["late"] if row.late == "yes" else []
@@ -82,7 +87,9 @@ def student_page(row: Row, course: Mapping[str, CourseNotebook]) -> str:
 
 def _notebook_section(row: Row, name: str, notebook: CourseNotebook) -> str:
     grade = row.grade.notebooks.get(name, NotebookGrade("missing"))
-    parts = [f"<h2>{_text(name)}</h2>"]
+    parts = [f"<h2>{_text(name)}{' (bonus)' if notebook.bonus else ''}</h2>"]
+    if grade.status == "no bonus":
+        return f"{parts[0]}<p>Not handed in, which costs nothing.</p>"
     if grade.status == "missing":
         points = sum(exercise.points for exercise in notebook.exercises)
         return f"{parts[0]}<p class=bad>This notebook was not handed in (0 of {_number(points)} points).</p>"
@@ -138,13 +145,14 @@ def _answers(grade: NotebookGrade, ids: set[str]) -> str:
 
 def summary_page(rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> str:
     """The class at one glance: how many points each exercise brought, who needs a person, every student's total."""
-    points = sum(exercise.points for notebook in course.values() for exercise in notebook.exercises)
+    points, bonus = course_points(course), course_points(course, bonus=True)
     totals = sorted(row.total(course) for row in rows)
     parts = [f"<h1>Homework 11: {len(rows)} submissions</h1>"]
     if totals:
         middle = totals[len(totals) // 2] if len(totals) % 2 else sum(totals[len(totals) // 2 - 1 :][:2]) / 2
         low, high = _number(totals[0]), _number(totals[-1])
-        parts.append(f"<p>Total: median {_number(middle)} of {_number(points)}, from {low} to {high}.</p>")
+        more = f" and up to {_number(bonus)} as a bonus" if bonus else ""
+        parts.append(f"<p>Total: median {_number(middle)} of {_number(points)}{more}, from {low} to {high}.</p>")
     parts.append("<h2>Points per exercise</h2>")
     parts.append(
         "<table><tr><th>notebook</th><th>exercise</th><th class=n>mean</th><th>none</th><th>some</th><th>all</th>"

@@ -97,6 +97,7 @@ class Notebook:
     equations: dict[int, str]
     announced: list[tuple[str, float]]
     announced_total: float | None
+    bonus: bool = False
 
     @property
     def points(self) -> float:
@@ -118,8 +119,10 @@ def read_notebooks(root: Path) -> list[Notebook]:
 
 def read_notebook(source: Path) -> Notebook:
     """Read one source through the builder, so that points are those in nbgrader's metadata."""
-    cells = json.loads(build_notebook(source))["cells"]
+    built = json.loads(build_notebook(source))
+    cells = built["cells"]
     notebook = Notebook(source.stem, source.stem, [], {}, [], None)
+    notebook.bonus = built["metadata"].get("hw11", {}).get("bonus", False)
     section = ""
     for cell in cells:
         text = "".join(cell["source"])
@@ -303,13 +306,15 @@ def questions_markdown(notebooks: Sequence[Notebook], source: dict) -> str:
     """The questions paper; no answer and no hidden test gets into it."""
     discussion = source["discussion"]["questions"]
     written = sum(question["points"] for question in discussion)
-    rows = []
+    rows, extra = [], []
     for notebook in notebooks:
         counts = [str(sum(isinstance(item, kind) for item in notebook.items)) for kind in (Exercise, Question)]
-        rows.append([notebook.title, f"`{notebook.name}.ipynb`", *counts, f"{notebook.points:g}"])
+        points = f"{'+' if notebook.bonus else ''}{notebook.points:g}"
+        place = extra if notebook.bonus else rows
+        place.append([notebook.title, f"`{notebook.name}.ipynb`", *counts, points])
     rows.append([source["discussion"]["title"], "", "", str(len(discussion)), f"{written:g}"])
-    total = sum(notebook.points for notebook in notebooks) + written
-    rows.append(["**Total**", "", "", "", f"**{total:g}**"])
+    total = sum(notebook.points for notebook in notebooks if not notebook.bonus) + written
+    rows += [["**Total**", "", "", "", f"**{total:g}**"], *extra]
     blocks = [
         f"# {source['questions']['title']}",
         source["questions"]["introduction"],
@@ -317,7 +322,7 @@ def questions_markdown(notebooks: Sequence[Notebook], source: dict) -> str:
         "# Part A · Notebooks",
     ]
     for notebook in notebooks:
-        blocks.append(f"## {notebook.title} ({_points(notebook.points)})")
+        blocks.append(f"## {notebook.title} ({_notebook_points(notebook)})")
         printed: set[str] = set()
         exercises = questions = 0
         for item in notebook.items:
@@ -352,14 +357,16 @@ def rubric_markdown(notebooks: Sequence[Notebook], source: dict) -> str:
             there.
     """
     discussion = source["discussion"]["questions"]
-    rows = []
+    rows, extra = [], []
     for notebook in notebooks:
         automatic = sum(item.points for item in notebook.items if isinstance(item, Exercise))
-        rows.append([notebook.title, f"{automatic:g}", f"{notebook.points - automatic:g}", f"{notebook.points:g}"])
+        numbers = (automatic, notebook.points - automatic, notebook.points)
+        place, sign = (extra, "+") if notebook.bonus else (rows, "")
+        place.append([notebook.title, *(f"{sign if number else ''}{number:g}" for number in numbers)])
     written = sum(question["points"] for question in discussion)
     rows.append([source["discussion"]["title"], "0", f"{written:g}", f"{written:g}"])
     total = [sum(float(row[column]) for row in rows) for column in (1, 2, 3)]
-    rows.append(["**Total**", *(f"**{number:g}**" for number in total)])
+    rows += [["**Total**", *(f"**{number:g}**" for number in total)], *extra]
     blocks = [
         f"# {source['rubric']['title']}",
         source["rubric"]["introduction"],
@@ -367,7 +374,7 @@ def rubric_markdown(notebooks: Sequence[Notebook], source: dict) -> str:
     ]
     split = _split_of_questions(notebooks, source)
     for notebook in notebooks:
-        blocks += [f"## {notebook.title} ({_points(notebook.points)})", _cells_table(notebook)]
+        blocks += [f"## {notebook.title} ({_notebook_points(notebook)})", _cells_table(notebook)]
         exercises = questions = 0
         for item in notebook.items:
             if isinstance(item, Exercise):
@@ -461,6 +468,10 @@ def _parts_table(parts: Sequence[dict]) -> str:
 
 def _points(points: float) -> str:
     return f"{points:g} point" if points == 1 else f"{points:g} points"
+
+
+def _notebook_points(notebook: Notebook) -> str:
+    return _points(notebook.points) + (", a bonus" if notebook.bonus else "")
 
 
 def _plain(text: str) -> str:

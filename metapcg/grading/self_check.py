@@ -14,7 +14,10 @@ from metapcg.learning.solutions import ASSIGNMENT
 
 @dataclass(frozen=True)
 class Check:
-    """One exercise: ``state`` is ``passed``, ``todo``, ``failed`` or ``unanswered`` (a question)."""
+    """One exercise: ``state`` is ``passed``, ``todo``, ``failed`` or ``unanswered`` (a question).
+
+    ``bonus``: it stands in a notebook that nobody has to do.
+    """
 
     notebook: str
     title: str
@@ -22,6 +25,7 @@ class Check:
     points: float
     state: str
     message: str = ""
+    bonus: bool = False
 
 
 def check_notebooks(root: Path, only: tuple[str, ...] = ()) -> Iterator[Check]:
@@ -41,10 +45,12 @@ def check_notebooks(root: Path, only: tuple[str, ...] = ()) -> Iterator[Check]:
     for starter in starters:
         if only and not any(part in starter.stem for part in only):
             continue
-        if starter.name not in files:
-            raise ValueError(f"code/{ASSIGNMENT}/{starter.name} is missing; './compile_and_run.sh compile' copies it")
         # A starter stands for the worked notebook too: it holds all that is visible.
         notebook = make_notebook(starter.stem, starter.read_bytes(), starter.read_bytes())
+        if starter.name not in files and notebook.bonus:
+            continue
+        if starter.name not in files:
+            raise ValueError(f"code/{ASSIGNMENT}/{starter.name} is missing; './compile_and_run.sh compile' copies it")
         yield from _check(notebook, files[starter.name], files)
 
 
@@ -87,4 +93,4 @@ def _result(notebook: CourseNotebook, exercise: Exercise, failure: str | None, a
     else:
         state = "todo" if "NotImplementedError: TODO" in failure else "failed"
         message = failure
-    return Check(notebook.name, exercise.title, exercise.id, exercise.points, state, message)
+    return Check(notebook.name, exercise.title, exercise.id, exercise.points, state, message, notebook.bonus)
