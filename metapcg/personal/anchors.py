@@ -27,7 +27,7 @@ from metapcg.learning.rollouts import Streams, state_features
 from .arena import choose
 from .arena_problem import ArenaProblem
 from .features import boss_features, boss_legal
-from .learner import Learner, LearnerSettings
+from .learner import Learner, LearnerFunctions, LearnerSettings
 from .modular_mind import ModularMind
 from .numpy_mind import NumpyMind
 from .player_styles import PlayerStyles, sample_styles
@@ -184,6 +184,7 @@ def learning_curves(
     num_fights: int,
     seed: int,
     fights_per_update: int = 1,
+    functions: LearnerFunctions | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """How a learner fares against players, one learner each, fight after fight.
 
@@ -194,6 +195,7 @@ def learning_curves(
         num_fights: fights per player; the last is played but not learned from.
         seed: of the fights. Anchors that are compared get the same seed, so they meet the same fights' beginnings.
         fights_per_update: fights that are played before each update.
+        functions: of the learners; see ``learner.LearnerFunctions``.
 
     Returns:
         (M, num_fights) returns and wins (1, 1/2 for a draw, 0) of each fight, and (M,) last distances from the anchor.
@@ -204,7 +206,7 @@ def learning_curves(
     """
     if fights_per_update < 1 or num_fights % fights_per_update:
         raise ValueError(f"num_fights: needs a multiple of fights_per_update, got {num_fights} and {fights_per_update}")
-    learners = [Learner(anchor, settings) for _ in range(len(styles))]
+    learners = [Learner(anchor, settings, functions=functions) for _ in range(len(styles))]
     problem = ArenaProblem(styles, fights_per_update, rewards=settings.rewards)
     returns, wins = [], []
     seeds = np.random.SeedSequence(seed).spawn(num_fights // fights_per_update)

@@ -14,7 +14,8 @@ gradient it would be divided by √v̂ like everything else, and its strength wo
 gradient is. Decoupled, it bounds the distance: an Adam step moves no weight by more than s·lr with s = (1 - β₁)/√(1 -
 β₂) ≈ 3.2 (mostly ≤ lr), so no weight is ever farther from the anchor than s·lr·(1 - pull)/pull.
 
-The learner is changed by a whole update or not at all. Imports neither torch nor numba.
+The learner is changed by a whole update or not at all. Steps 2 to 4 can be those of notebook 5 (``LearnerFunctions``).
+Imports neither torch nor numba.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .arena import ACTIONS, ArenaState, choose
 from .features import boss_features, boss_legal
-from .numpy_mind import NumpyMind
+from .numpy_mind import GradientFunctions, NumpyMind
 from .rewards import RewardWeights, discounted_returns, step_rewards
 from .trajectories import Trajectory, parse_trajectory
 from .weights_file import SIZES, MindSizes, flatten, read_arrays, write_arrays
@@ -97,6 +99,26 @@ class Update:
     distance: float
 
 
+class LearnerFunctions(GradientFunctions, Protocol):
+    """What notebook 5 (``5_online``) defines: all of an update that is not bookkeeping."""
+
+    def batch_advantages(self, returns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Step 2: returns (T,) to advantages (T,)."""
+
+    def anchored_step(
+        self,
+        weights: NDArray[np.float64],
+        gradient: NDArray[np.float64],
+        first: NDArray[np.float64],
+        second: NDArray[np.float64],
+        count: int,
+        anchor: NDArray[np.float64],
+        lr: float,
+        pull: float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Step 4, update number ``count`` = 1, 2, …: new weights and Adam's new moments, all vectors."""
+
+
 class Learner:
     """One player's boss: live weights, frozen anchor, Adam's moments.
 
@@ -104,6 +126,8 @@ class Learner:
         anchor: weights to start from and to be pulled back to, name → array.
         settings: see ``LearnerSettings``.
         sizes: see ``MindSizes``.
+        functions: see ``LearnerFunctions``, for example ``metapcg.learning.solutions.load("5_online")``; None: the
+            library's own. They are not saved with the state.
 
     Attributes:
         mind: the live policy.
@@ -112,11 +136,16 @@ class Learner:
     """
 
     def __init__(
-        self, anchor: Mapping[str, object], settings: LearnerSettings | None = None, sizes: MindSizes = SIZES
+        self,
+        anchor: Mapping[str, object],
+        settings: LearnerSettings | None = None,
+        sizes: MindSizes = SIZES,
+        functions: LearnerFunctions | None = None,
     ) -> None:
         self.settings = settings or LearnerSettings()
         self.sizes = sizes
-        self.mind = NumpyMind(anchor, sizes)
+        self.functions = functions
+        self.mind = NumpyMind(anchor, sizes, functions)
         self.anchor = flatten(anchor, sizes)
         self.anchor.flags.writeable = False
         self.reset()
@@ -153,6 +182,8 @@ class Learner:
                 for t in trajectories
             ]
         )
+        if self.functions is not None:
+            return self.functions.batch_advantages(returns)
         return (returns - returns.mean()) / (returns.std() + 1e-6)
 
     def update(self, trajectories: Sequence[Trajectory | bytes | str | Mapping[str, object]]) -> Update:
@@ -178,11 +209,11 @@ class Learner:
         gradient = self.mind.gradient(features, legal, actions, advantages, settings.entropy_weight)
 
         updates = self.updates + 1
-        first = BETA_1 * self._first_moment + (1.0 - BETA_1) * gradient
-        second = BETA_2 * self._second_moment + (1.0 - BETA_2) * gradient**2
-        scale = np.sqrt(second / (1.0 - BETA_2**updates)) + ADAM_EPSILON
-        weights = self.mind.flat - settings.lr / (1.0 - BETA_1**updates) * first / scale
-        weights -= settings.pull * (weights - self.anchor)
+        step = _anchored_step if self.functions is None else self.functions.anchored_step
+        moments = self._first_moment, self._second_moment
+        weights, first, second = step(
+            self.mind.flat.copy(), gradient, *moments, updates, self.anchor, settings.lr, settings.pull
+        )
         if not np.isfinite(weights).all():
             raise FloatingPointError("the update is not finite; the learner is unchanged")
         self._first_moment, self._second_moment, self.updates = first, second, updates
@@ -266,3 +297,21 @@ class Learner:
             raise ValueError(f"{name} is not a learner's state: {error} is missing") from error
         except (ValueError, TypeError) as error:
             raise ValueError(f"{name} is not a learner's state: {error}") from error
+
+
+def _anchored_step(
+    weights: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    count: int,
+    anchor: NDArray[np.float64],
+    lr: float,
+    pull: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    first = BETA_1 * first + (1.0 - BETA_1) * gradient
+    second = BETA_2 * second + (1.0 - BETA_2) * gradient**2
+    scale = np.sqrt(second / (1.0 - BETA_2**count)) + ADAM_EPSILON
+    weights -= lr / (1.0 - BETA_1**count) * first / scale  # a copy of the learner's
+    weights -= pull * (weights - anchor)
+    return weights, first, second

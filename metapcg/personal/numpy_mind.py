@@ -15,13 +15,14 @@ Loss of decisions t = 1 … T (REINFORCE: Williams 1992, with an entropy bonus):
     L = - (1/T) Σ_t [ Â_t log π(a_t | x_t) + c H(π(· | x_t)) ],   H = - Σ_a π_a log π_a
 
 so ∂L/∂logits_t = (1/T) [ Â_t (π - onehot(a_t)) + c π ∘ (log π + H) ], zero for illegal actions. From there back:
-``gradient`` does it for all decisions at once, ``step_gradient`` for one; the second is the first's plain twin.
+``gradient`` does it for all decisions at once, ``step_gradient`` for one; the second is the first's plain twin. A mind
+that is given the functions of notebook 5 goes back through those instead (``GradientFunctions``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,24 +30,58 @@ from numpy.typing import NDArray
 from .weights_file import SIZES, MindSizes, Weights, flatten
 
 LAYER_NORM_EPSILON = 1e-5
+LINK_WEIGHTS = tuple(name for name in SIZES.shapes if name.startswith("link."))
 _ILLEGAL = -1e9
 
 Array = NDArray[np.float64]
 
 
-class Activations(NamedTuple):
-    """What the forward pass leaves for the backward pass, each with leading axis T."""
+class LinkValues(NamedTuple):
+    """What the link's forward pass leaves for its backward pass, each with leading axis T.
 
-    units: Array
-    normed: Array
+    Attributes:
+        normed_in, std_in: of the first layer norm: (z - mean)/std (T, D) and std (T, 1).
+        normed: u, its output (T, D).
+        pre_gate, value: u W_g and u W_v, (T, G).
+        gated: r = relu(pre_gate) ∘ value (T, G).
+        normed_out, std_out: of the second layer norm, like those of the first.
+    """
+
     normed_in: Array
     std_in: Array
+    normed: Array
     pre_gate: Array
     value: Array
     gated: Array
-    shared: Array
     normed_out: Array
     std_out: Array
+
+
+class Activations(NamedTuple):
+    """What the forward pass leaves for the backward pass: units (T, S·H), y (T, D), and the link's."""
+
+    units: Array
+    shared: Array
+    link: LinkValues
+
+
+class GradientFunctions(Protocol):
+    """The functions that a mind goes back through, as notebook 5 (``5_online``) defines them."""
+
+    def logit_gradient(
+        self,
+        logits: Array,
+        legal: NDArray[np.bool_],
+        actions: NDArray[np.int64],
+        advantages: Array,
+        entropy_weight: float,
+    ) -> Array:
+        """∂L/∂logits (T, A), the 1/T included."""
+
+    def link_backward(
+        self, g_out: Array, seen: LinkValues, weights: Mapping[str, Array]
+    ) -> tuple[Array, dict[str, Array]]:
+        """From ∂L/∂y (T, D) to ∂L/∂z (T, D) and the gradients of the weights ``link.*`` by name."""
 
 
 class NumpyMind:
@@ -55,6 +90,7 @@ class NumpyMind:
     Args:
         weights: name → array, as ``weights_file`` describes; copied to float64.
         sizes: see ``MindSizes``.
+        functions: see ``GradientFunctions``; None: the library's own.
 
     Attributes:
         flat: all weights in one vector; writing to it changes the mind.
@@ -64,8 +100,11 @@ class NumpyMind:
         ValueError: weights that do not fit; see ``weights_file.flatten``.
     """
 
-    def __init__(self, weights: Mapping[str, object], sizes: MindSizes = SIZES) -> None:
+    def __init__(
+        self, weights: Mapping[str, object], sizes: MindSizes = SIZES, functions: GradientFunctions | None = None
+    ) -> None:
         self.sizes = sizes
+        self.functions = functions
         self.flat = flatten(weights, sizes)
         self.weights: Weights = sizes.views(self.flat)
         self._owned = np.array(sizes.owned, dtype=np.int64)
@@ -75,20 +114,12 @@ class NumpyMind:
         w, sizes = self.weights, self.sizes
         units = np.tanh(features @ w["specialists.weight"] + w["specialists.bias"])
         latent = units @ w["latent.weight"] + w["latent.bias"]
-        normed_in, std_in = _normalize(latent)
-        normed = normed_in * w["link.norm_in.scale"] + w["link.norm_in.bias"]
-        pre_gate = normed @ w["link.gate.weight"]
-        value = normed @ w["link.value.weight"]
-        gated = np.maximum(pre_gate, 0.0) * value
-        normed_out, std_out = _normalize(latent + gated @ w["link.down.weight"])
-        shared = normed_out * w["link.norm_out.scale"] + w["link.norm_out.bias"]
+        shared, link = link_forward(latent, w)
         logits = shared @ w["coordinator.weight"] + w["coordinator.bias"]
         if len(self._owned):
             owning = units[:, : len(self._owned) * sizes.units].reshape(-1, len(self._owned), sizes.units)
             logits[:, self._owned] += np.add.reduce(owning * w["drive.weight"], -1) + w["drive.bias"]
-        return logits, Activations(
-            units, normed, normed_in, std_in, pre_gate, value, gated, shared, normed_out, std_out
-        )
+        return logits, Activations(units, shared, link)
 
     def log_probabilities(self, features: Array, legal: NDArray[np.bool_]) -> Array:
         """Log-probabilities of features (..., F) under the mask (..., A): (..., A), about -1e9 where illegal."""
@@ -130,32 +161,32 @@ class NumpyMind:
             actions: (T,) int, legal.
             advantages: (T,), of either sign.
             entropy_weight: c.
+
+        Raises:
+            ValueError: one of ``functions`` gives something of another shape, or leaves a weight of the link out.
         """
         w, sizes = self.weights, self.sizes
         logits, seen = self.forward(features)
         flat = np.empty_like(self.flat)
         g = sizes.views(flat)
-        g_logits = _logit_gradient(_log_softmax(logits, legal), actions, advantages, entropy_weight) / len(actions)
+        if self.functions is None:
+            g_logits = _logit_gradient(_log_softmax(logits, legal), actions, advantages, entropy_weight) / len(actions)
+        else:
+            g_logits = self.functions.logit_gradient(logits, legal, actions, advantages, entropy_weight)
+            _check_shape("logit_gradient", g_logits, logits.shape)
 
-        # Coordinator, and the layer norm after the link.
+        # Coordinator and link.
         np.matmul(seen.shared.T, g_logits, out=g["coordinator.weight"])
         g_logits.sum(0, out=g["coordinator.bias"])
         g_shared = g_logits @ w["coordinator.weight"].T
-        (g_shared * seen.normed_out).sum(0, out=g["link.norm_out.scale"])
-        g_shared.sum(0, out=g["link.norm_out.bias"])
-        g_sum = _normalize_backward(g_shared * w["link.norm_out.scale"], seen.normed_out, seen.std_out)
-
-        # The gated link. Its input reaches the output twice: through the gate and past it.
-        np.matmul(seen.gated.T, g_sum, out=g["link.down.weight"])
-        g_gated = g_sum @ w["link.down.weight"].T
-        g_value = g_gated * np.maximum(seen.pre_gate, 0.0)
-        g_pre_gate = g_gated * seen.value * (seen.pre_gate > 0.0)
-        np.matmul(seen.normed.T, g_pre_gate, out=g["link.gate.weight"])
-        np.matmul(seen.normed.T, g_value, out=g["link.value.weight"])
-        g_normed = g_pre_gate @ w["link.gate.weight"].T + g_value @ w["link.value.weight"].T
-        (g_normed * seen.normed_in).sum(0, out=g["link.norm_in.scale"])
-        g_normed.sum(0, out=g["link.norm_in.bias"])
-        g_latent = g_sum + _normalize_backward(g_normed * w["link.norm_in.scale"], seen.normed_in, seen.std_in)
+        if self.functions is None:
+            g_latent = _link_backward(g_shared, seen.link, w, g)
+        else:
+            g_latent, by_name = self.functions.link_backward(g_shared, seen.link, w)
+            _check_shape("link_backward, the latent's gradient", g_latent, g_shared.shape)
+            for name in LINK_WEIGHTS:
+                _check_shape(f"link_backward, gradient {name!r}", by_name.get(name), g[name].shape)
+                g[name][:] = by_name[name]
 
         # Specialists: through the latent, and for those that own an action through its logit.
         np.matmul(seen.units.T, g_latent, out=g["latent.weight"])
@@ -242,6 +273,47 @@ class NumpyMind:
             g["specialists.weight"][:, block] = np.outer(features, g_pre)
             g["specialists.bias"][block] = g_pre
         return flat
+
+
+def link_forward(latent: Array, weights: Mapping[str, Array]) -> tuple[Array, LinkValues]:
+    """The gated link between its two layer norms: from z (T, D) to y (T, D), and what its backward pass needs.
+
+    Args:
+        latent: z.
+        weights: holds ``LINK_WEIGHTS``.
+    """
+    normed_in, std_in = _normalize(latent)
+    normed = normed_in * weights["link.norm_in.scale"] + weights["link.norm_in.bias"]
+    pre_gate = normed @ weights["link.gate.weight"]
+    value = normed @ weights["link.value.weight"]
+    gated = np.maximum(pre_gate, 0.0) * value
+    normed_out, std_out = _normalize(latent + gated @ weights["link.down.weight"])
+    shared = normed_out * weights["link.norm_out.scale"] + weights["link.norm_out.bias"]
+    return shared, LinkValues(normed_in, std_in, normed, pre_gate, value, gated, normed_out, std_out)
+
+
+def _link_backward(g_out: Array, seen: LinkValues, w: Mapping[str, Array], g: Weights) -> Array:
+    # Writes the gradients of the link's weights into g and returns the latent's.
+    (g_out * seen.normed_out).sum(0, out=g["link.norm_out.scale"])
+    g_out.sum(0, out=g["link.norm_out.bias"])
+    g_sum = _normalize_backward(g_out * w["link.norm_out.scale"], seen.normed_out, seen.std_out)
+    # The latent reaches the sum twice: through the gate and past it.
+    np.matmul(seen.gated.T, g_sum, out=g["link.down.weight"])
+    g_gated = g_sum @ w["link.down.weight"].T
+    g_value = g_gated * np.maximum(seen.pre_gate, 0.0)
+    g_pre_gate = g_gated * seen.value * (seen.pre_gate > 0.0)
+    np.matmul(seen.normed.T, g_pre_gate, out=g["link.gate.weight"])
+    np.matmul(seen.normed.T, g_value, out=g["link.value.weight"])
+    g_normed = g_pre_gate @ w["link.gate.weight"].T + g_value @ w["link.value.weight"].T
+    (g_normed * seen.normed_in).sum(0, out=g["link.norm_in.scale"])
+    g_normed.sum(0, out=g["link.norm_in.bias"])
+    return g_sum + _normalize_backward(g_normed * w["link.norm_in.scale"], seen.normed_in, seen.std_in)
+
+
+def _check_shape(what: str, value: object, shape: tuple[int, ...]) -> None:
+    if not isinstance(value, np.ndarray) or value.shape != shape:
+        got = f"shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise ValueError(f"{what}: needs an array of shape {shape}, got {got}")
 
 
 def _normalize(x: Array) -> tuple[Array, Array]:
