@@ -23,8 +23,9 @@ Commands
   release    an instructor: build what students get, Homework-11-Template/ and its zip (--output FOLDER, default dist/)
   grade      a TA: grade a folder of submissions safely: grade FOLDER [--output CLASS] [--due 'YYYY-MM-DD HH:MM']
              [--workers N] [--dask ADDRESS] [--student-pattern REGEX] [--only NOTEBOOK] [--unsafe-no-sandbox]
+  play       fight a boss that learns from you, in the browser (--port, --host, --anchor, --data FOLDER, --no-browser)
   setup      set up only
-(check, submit, release and grade take all arguments after them; -h after them says more)
+(check, submit, release, grade and play take all arguments after them; -h after them says more)
 
 Options for all, run
   --notebooks answers|code   the worked notebooks (default where there are any) or your own in code/hw11;
@@ -120,11 +121,11 @@ while [ $# -gt 0 ]; do
                 pytest_options+=("$argument")
             else
                 case $argument in
-                    all | compile | run | test | setup | check | submit | release | grade)
+                    all | compile | run | test | setup | check | submit | release | grade | play)
                         if [ -n "$command" ]; then usage_error "two commands: $command and $argument"; fi
                         command=$argument
                         case $command in
-                            check | submit | release | grade) grading_options=("$@"); set -- ;;
+                            check | submit | release | grade | play) grading_options=("$@"); set -- ;;
                         esac
                         ;;
                     -*) usage_error "unknown option: $argument" ;;
@@ -300,7 +301,7 @@ case $command in
         metapcg compile
         metapcg run ${run_options[@]+"${run_options[@]}"}
         ;;
-    check | submit | release | grade)
+    check | submit | release | grade | play)
         HW11_CALLED_FROM=$called_from metapcg "$command" ${grading_options[@]+"${grading_options[@]}"}
         ;;
     test)

@@ -1,7 +1,7 @@
 """Meta-reinforcement learning on procedural content generation.
 
-Seven layers, each importing only from those before it:
-``games`` → ``envs`` → ``tasks`` → ``learning`` → ``personal`` → ``experiments`` → ``grading``.
+Eight layers, each importing only from those before it:
+``games`` → ``envs`` → ``tasks`` → ``learning`` → ``personal`` → ``experiments`` → ``grading`` → ``play``.
 """
 
 from metapcg.kernel_cache import drop_stale_kernels

@@ -235,9 +235,17 @@ def add_tests_of_tests(commands: argparse._SubParsersAction) -> None:
     add_commands(commands)
 
 
+def add_play(commands: argparse._SubParsersAction) -> None:
+    """``play``; see ``metapcg.play.command``."""
+    from metapcg.play.command import add_command
+
+    add_command(commands)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser with every subcommand."""
-    parser = argparse.ArgumentParser(prog="python -m metapcg", description="Meta-RL on procedural content generation")
+    program = os.environ.get("HW11_PROGRAM", ".venv/bin/python -m metapcg")  # as compile_and_run.sh was called
+    parser = argparse.ArgumentParser(prog=program, description="Meta-RL on procedural content generation")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_compile(commands)
     add_run(commands)
@@ -247,6 +255,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_parity(commands)
     add_grading(commands)
     add_tests_of_tests(commands)
+    add_play(commands)
     return parser
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "metapcg"
-LAYERS = ("games", "envs", "tasks", "learning", "personal", "experiments", "grading")
+LAYERS = ("games", "envs", "tasks", "learning", "personal", "experiments", "grading", "play")
 
 
 def imported_layers(source: str) -> set[str]:
