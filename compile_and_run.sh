@@ -261,11 +261,17 @@ set_up() {
 
     if [ ! -w "$root" ]; then die "cannot write into $root"; fi
     check_disk "$root"
+    if [ "$active" = no ] && [ -L .venv ]; then
+        say "note: .venv is a link to $(readlink .venv): what is installed goes there, and metapcg there becomes this copy's"
+    fi
     rm -f "$stamp"
     if [ "$active" = no ]; then
         version=$(version_of "$py")
         if [ "$asked" = yes ] && [ "$version" != "$(version_of "$python")" ]; then version=; fi
         if ! supported "$version" || ! "$py" -m pip --version >/dev/null 2>&1; then
+            if [ -L .venv ]; then
+                die ".venv is a link to $(readlink .venv), which does not fit; remove the link, and this makes a .venv of its own"
+            fi
             choose_python
             "$python" -c 'import venv, ensurepip' 2>/dev/null ||
                 die "$python cannot make virtual environments (on Debian or Ubuntu: apt install python$(version_of "$python")-venv)"
@@ -291,7 +297,7 @@ set_up() {
 set_up
 
 # === commands
-metapcg() { "$py" -m metapcg "$@"; }
+metapcg() { HW11_PROGRAM=./compile_and_run.sh "$py" -m metapcg "$@"; }
 
 case $command in
     setup) say "ready: $py" ;;

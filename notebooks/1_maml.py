@@ -511,6 +511,11 @@ for _first_order, _slope in ((False, 0.75), (True, 1.5)):
     _theta = {"w": torch.tensor(4.0, requires_grad=True)}
     _collect = Recorded(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 2.0]))
     _value = meta_loss(_theta, 2, _collect, half_square, half_square, 0.5, 1, _first_order)
+    for _played in _collect.seen:
+        assert _played.shape == (2,), (
+            "meta_loss: collect was called with parameters without a task axis. Two tasks that share one theta adapt it "
+            "to both at once; give each task its own copy, expand."
+        )
     check("meta_loss on the worked example", _value, torch.tensor(1.25), MISTAKES)
     assert len(_collect.seen) == 2, (
         f"meta_loss: collect must be called K + 1 = 2 times, it was called {len(_collect.seen)} times."

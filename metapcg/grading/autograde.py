@@ -28,7 +28,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
@@ -280,11 +280,12 @@ def _emitted_by_worked(notebook: CourseNotebook, limits: Limits, sandbox: bool) 
     for cell in notebook.test_sources:
         run = done.hidden.get(cell, CellRun("dead", reason=done.dead))
         if run.status != "ok":
-            error = next(
-                (o.evalue for o in reversed(run.outputs) if o.output_type == "error"), run.reason or run.status
+            first, its_run = next(
+                ((other, each) for other, each in done.hidden.items() if each.status != "ok"), (cell, run)
             )
+            before = "" if first == cell else f" (its first fault is in cell {first}: {_why(its_run)})"
             raise ValueError(
-                f"{notebook.name}: the worked solution fails its own tests, cell {cell}: {str(error)[:200]}"
+                f"{notebook.name}: the worked solution fails its own tests, cell {cell}: {_why(run)}{before}"
             )
         if not run.emitted:
             raise ValueError(
@@ -294,6 +295,11 @@ def _emitted_by_worked(notebook: CourseNotebook, limits: Limits, sandbox: bool) 
     return cells
 
 
+def _why(run: CellRun) -> str:
+    error = next((o for o in reversed(run.outputs) if o.output_type == "error"), None)
+    return f"{error.ename}: {error.evalue}"[:200] if error is not None else run.reason or run.status
+
+
 def grade_submission(
     files: Mapping[str, bytes],
     course: Mapping[str, CourseNotebook],
@@ -301,6 +307,7 @@ def grade_submission(
     exercises: Sequence[str] | None = None,
     limits: Limits | None = None,
     sandbox: bool = True,
+    whole: Mapping[str, CourseNotebook] | None = None,
 ) -> SubmissionGrade:
     """Grade one submission in this process.
 
@@ -310,12 +317,13 @@ def grade_submission(
         key: from ``expected_values``.
         exercises: ids of the exercises that count; None: all.
         limits, sandbox: see ``sandbox.Kernel``.
+        whole: all notebooks, if ``course`` is a part of them: by these it is told which file is which.
 
     Raises:
         KernelError: a kernel does not start (the grader's trouble, not the student's).
     """
     begin, limits = time.monotonic(), limits or Limits()
-    read, grades, attention = _match(files, course)
+    read, grades, attention = _match(files, whole or course, course)
     given = {f"{name}.ipynb": _bytes(normalised.notebook) for name, normalised in read.items()}
     for name, notebook in course.items():
         started = time.monotonic()
@@ -342,9 +350,12 @@ def _scores(notebook: CourseNotebook, grade: NotebookGrade, exercises: Sequence[
 
 
 def _match(
-    files: Mapping[str, bytes], course: Mapping[str, CourseNotebook]
+    files: Mapping[str, bytes], course: Mapping[str, CourseNotebook], graded: Collection[str]
 ) -> tuple[dict[str, Normalised], dict[str, NotebookGrade], list[str]]:
-    """Which file is which notebook: normalised, grades of those that cannot be read, what a person should see."""
+    """Which file is which notebook: normalised, grades of those that cannot be read, what a person should see.
+
+    Of the course's notebooks only those ``graded`` are looked at.
+    """
     read: dict[str, Normalised] = {}
     grades: dict[str, NotebookGrade] = {}
     attention, sources, unread = [], {}, []
@@ -360,6 +371,8 @@ def _match(
             if cells:
                 attention.append(f"{file}: it is none of the course's notebooks")
             continue
+        if name not in graded:
+            continue
         if name in read:
             attention.append(f"{file}: a second {name}; {sources[name]} was graded")
             continue
@@ -369,7 +382,9 @@ def _match(
     for file, reason in unread:
         name = _stem(file)
         text = f"{file} cannot be read: {reason}"
-        if name in course and name not in read:
+        if name in course and name not in graded:
+            continue
+        if name in graded and name not in read:
             grades[name] = NotebookGrade("unreadable", attention=[text])
         else:
             attention.append(text)
@@ -519,6 +534,7 @@ def grade_submissions(
     submissions: Mapping[str, Mapping[str, bytes] | Path],
     course: Mapping[str, CourseNotebook],
     *,
+    whole: Mapping[str, CourseNotebook] | None = None,
     exercises: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     key: Key | None = None,
     key_file: Path | None = None,
@@ -533,7 +549,7 @@ def grade_submissions(
 
     Args:
         submissions: name → file name → bytes; or a folder, whose notebooks the worker reads.
-        course: from ``load_course``; give one notebook to grade only that.
+        course: from ``load_course``; give one notebook to grade only that. whole: see ``grade_submission``.
         exercises: ids of the exercises that count, for all submissions or per submission; None: all.
         key: from ``expected_values``; made (or read from ``key_file``) if not given.
         workers: processes. make_executor: something else than a pool of processes (``dask_executor``).
@@ -558,6 +574,7 @@ def grade_submissions(
             exercises.get(name) if isinstance(exercises, Mapping) else exercises,
             limits,
             sandbox,
+            whole,
         )
         for name, files in submissions.items()
     }
@@ -601,7 +618,8 @@ def _run_jobs(
                         error = future.exception()
                         if isinstance(error, BrokenProcessPool):
                             raise error
-                        grade = _failed(jobs[futures[future]][1], str(error)) if error is not None else future.result()
+                        course = jobs[futures[future]][1]
+                        grade = future.result() if error is None else failed_grade(course, str(error))
                         ended.add(futures[future])
                         yield futures[future], grade
         except BrokenProcessPool:
@@ -610,7 +628,7 @@ def _run_jobs(
             attempts = 0 if len(ended) > before else attempts + 1
     for name in jobs:
         if name not in ended:
-            yield name, _failed(jobs[name][1], "the grader's process died each time (out of memory?)")
+            yield name, failed_grade(jobs[name][1], "the grader's process died each time (out of memory?)")
 
 
 def _job(
@@ -620,18 +638,25 @@ def _job(
     exercises: Sequence[str] | None,
     limits: Limits | None,
     sandbox: bool,
+    whole: Mapping[str, CourseNotebook] | None = None,
 ) -> SubmissionGrade:
     try:
         if isinstance(files, Path):
             folder, files = files, {}
             for path in sorted(folder.rglob("*.ipynb")):
                 files[path.name if path.name not in files else str(path.relative_to(folder))] = path.read_bytes()
-        return grade_submission(files, course, key, exercises, limits, sandbox)
+        return grade_submission(files, course, key, exercises, limits, sandbox, whole)
     except Exception as error:  # whatever one submission does to the grader must not stop the others; it is flagged
-        return _failed(course, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}")
+        return failed_grade(course, said_by(error))
 
 
-def _failed(course: Mapping[str, CourseNotebook], error: str) -> SubmissionGrade:
+def said_by(error: Exception) -> str:
+    """An error's type and the first line of what it says."""
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error).strip() else 'no message'}"
+
+
+def failed_grade(course: Mapping[str, CourseNotebook], error: str) -> SubmissionGrade:
+    """The grade of a submission on which the grader itself failed: ``not graded``, with the reason."""
     notebooks = {name: NotebookGrade("not graded") for name in course}
     return SubmissionGrade(notebooks, {name: {} for name in course}, [f"the grader failed: {error}"], error[:300])
 

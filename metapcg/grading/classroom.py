@@ -34,16 +34,27 @@ import nbformat
 
 from metapcg.experiments.outputs import write_atomically
 from metapcg.grading import gradebook
-from metapcg.grading.autograde import Key, SubmissionGrade, digest_of, expected_values, grade_submissions
+from metapcg.grading.autograde import (
+    Key,
+    SubmissionGrade,
+    digest_of,
+    expected_values,
+    failed_grade,
+    grade_submissions,
+    said_by,
+)
 from metapcg.grading.course import CourseNotebook, course_points
 from metapcg.grading.feedback import Row, student_page, summary_page
 from metapcg.grading.normalise import UnreadableError, identify, normalise, read_cells
-from metapcg.grading.sandbox import Limits, check_sandbox, remove_leftovers
-from metapcg.grading.submissions import Submission, list_entries, read_entry, safe_name
+from metapcg.grading.sandbox import Limits, check_hidden, check_sandbox, remove_leftovers
+from metapcg.grading.submissions import NO_NOTEBOOK, Submission, list_entries, read_entry, safe_name
 from metapcg.learning.solutions import ASSIGNMENT
 
-GRADER = 1
+GRADER = 2
 """Raise it when grading itself changes, so that everything is graded anew."""
+
+KEEP_DUE = "as before"
+"""``due`` of ``grade_class``: the date that the class's folder holds, if it holds one."""
 
 
 @dataclass
@@ -77,7 +88,7 @@ def grade_class(
     *,
     whole: Mapping[str, CourseNotebook] | None = None,
     pattern: str | None = None,
-    due: datetime | None = None,
+    due: datetime | None | str = KEEP_DUE,
     workers: int = 1,
     make_executor: Callable[[], AbstractContextManager[Executor]] | None = None,
     limits: Limits | None = None,
@@ -93,32 +104,39 @@ def grade_class(
         course: from ``load_course``: the notebooks to grade.
         whole: all notebooks, if ``course`` is a part of them; the gradebook always knows all.
         pattern: see ``submissions.list_entries``.
-        due: later submissions are marked late.
+        due: later submissions are marked late; None: nothing is late; not given: what the class's folder holds.
         workers, make_executor, limits, sandbox, stream: see ``autograde.grade_submissions``.
 
     Raises:
-        ValueError: nothing to grade, no sandbox, or the folders lie inside one another.
+        ValueError: nothing to grade, no sandbox, or a folder lies inside another or where submitted code can read it.
         OSError: a file or the gradebook cannot be written; what was written is kept.
     """
     check_sandbox(sandbox)
     folder, class_folder = folder.resolve(), class_folder.resolve()
     if folder == class_folder or folder in class_folder.parents or class_folder in folder.parents:
         raise ValueError(f"submissions ({folder}) and results ({class_folder}) must not lie inside one another")
+    if sandbox:
+        check_hidden({"the submissions": folder, "the results": class_folder, "the answers": root / "answers"})
     entries = list_entries(folder, pattern)
+    if class_folder.exists() and not class_folder.is_dir():
+        raise ValueError(f"{class_folder} is a file; give a folder for the results (--output)")
     class_folder.mkdir(parents=True, exist_ok=True)
     remove_leftovers()
     with _alone(class_folder), _full_disk_in_words(class_folder):
-        key = expected_values(course, class_folder / "key.json", limits, sandbox)
-        version = course_version(course)
-        whole = whole or course
-        gradebook.prepare(root, class_folder, whole, course_version(whole))
         students: dict[str, list[Received]] = {}
         for student, path in entries:
             students.setdefault(student, []).append(_receive(class_folder, read_entry(path, student)))
+        if all(one.folder is None and one.problems == [NO_NOTEBOOK] for each in students.values() for one in each):
+            raise ValueError(
+                f"{folder} holds no submissions: in none of its {len(entries)} entries is a notebook or zip"
+            )
+        _check_letters(class_folder, students)
         groups = {s: sorted(each, key=lambda one: (one.time, one.source)) for s, each in sorted(students.items())}
-        return _grade_groups(
-            groups, class_folder, course, key, version, due, workers, make_executor, limits, sandbox, stream
-        )
+        key = expected_values(course, class_folder / "key.json", limits, sandbox)
+        whole = whole or course
+        gradebook.prepare(root, class_folder, whole, course_version(whole))
+        grading = _Grading(class_folder, course, whole, course_version(course), groups, _due(class_folder, due))
+        return grading.run(key, workers, make_executor, limits, sandbox, stream)
 
 
 def course_version(course: Mapping[str, CourseNotebook]) -> str:
@@ -126,56 +144,73 @@ def course_version(course: Mapping[str, CourseNotebook]) -> str:
     return hashlib.sha256("".join([str(GRADER), *(book.digest for book in course.values())]).encode()).hexdigest()
 
 
-def _grade_groups(
-    groups: Mapping[str, list[Received]],
-    class_folder: Path,
-    course: Mapping[str, CourseNotebook],
-    key: Key,
-    version: str,
-    due: datetime | None,
-    workers: int,
-    make_executor: Callable[[], AbstractContextManager[Executor]] | None,
-    limits: Limits | None,
-    sandbox: bool,
-    stream: TextIO | None,
-) -> Summary:
-    todo: dict[str, Path | dict] = {}
-    for student, group in groups.items():
-        result = _read_result(class_folder, student)
-        wanted = f"{group[-1].digest} {version}"
-        if result is None or result["digest"] != wanted or result["grade"]["error"]:
-            todo[student] = group[-1].folder or {}
-        elif not result["recorded"]:
-            _record(class_folder, student, group[-1].time, result, course)
+@dataclass(frozen=True)
+class _Grading:
+    """One call of ``grade_class`` once everything is received: ``groups`` holds each student's submissions, by time."""
 
-    def keep(student: str, grade: SubmissionGrade) -> None:
-        latest = groups[student][-1]
-        result = {"digest": f"{latest.digest} {version}", "recorded": False, "grade": grade.as_dict()}
-        _write_result(class_folder, student, result)
-        _write_submitted(class_folder, latest, course)
+    class_folder: Path
+    course: Mapping[str, CourseNotebook]
+    whole: Mapping[str, CourseNotebook]
+    version: str
+    groups: Mapping[str, list[Received]]
+    due: datetime | None
+
+    def run(
+        self,
+        key: Key,
+        workers: int,
+        make_executor: Callable[[], AbstractContextManager[Executor]] | None,
+        limits: Limits | None,
+        sandbox: bool,
+        stream: TextIO | None,
+    ) -> Summary:
+        todo: dict[str, Path | dict] = {}
+        for student, group in self.groups.items():
+            result = _read_result(self.class_folder, student)
+            wanted = f"{group[-1].digest} {self.version}"
+            if result is None or result["digest"] != wanted or result["grade"]["error"]:
+                todo[student] = group[-1].folder or {}
+            elif not result["recorded"]:
+                self._keep(student, SubmissionGrade.from_dict(result["grade"]))
+        interrupted = True
+        try:
+            if todo:
+                grade_submissions(
+                    todo,
+                    self.course,
+                    whole=self.whole,
+                    key=key,
+                    workers=workers,
+                    make_executor=make_executor,
+                    limits=limits,
+                    sandbox=sandbox,
+                    stream=stream,
+                    on_graded=self._keep,
+                )
+            interrupted = False
+        finally:
+            if interrupted and stream is not None:
+                print("stopped; what was graded is kept, the same command goes on from here", file=stream)
+        rows = [_row(self.class_folder, group, self.course, self.due) for group in self.groups.values()]
+        pages = _write_pages(self.class_folder, rows, self.course)
+        return Summary(rows, len(todo), len(self.groups) - len(todo), pages)
+
+    def _keep(self, student: str, grade: SubmissionGrade) -> None:
+        """Write what one submission came to; if that cannot be, the student is "not graded", and the run goes on."""
+        try:
+            self._write(student, grade)
+        except OSError:  # the disk or the gradebook: no student's fault, and no other student would fare better
+            raise
+        except Exception as error:  # whatever one submission does to the grader must not stop the others; it is flagged
+            self._write(student, failed_grade(self.course, said_by(error)))
+
+    def _write(self, student: str, grade: SubmissionGrade) -> None:
+        latest = self.groups[student][-1]
+        result = {"digest": f"{latest.digest} {self.version}", "recorded": False, "grade": grade.as_dict()}
+        _write_result(self.class_folder, student, result)
         if not grade.error:
-            _record(class_folder, student, latest.time, result, course)
-
-    interrupted = True
-    try:
-        if todo:
-            grade_submissions(
-                todo,
-                course,
-                key=key,
-                workers=workers,
-                make_executor=make_executor,
-                limits=limits,
-                sandbox=sandbox,
-                stream=stream,
-                on_graded=keep,
-            )
-        interrupted = False
-    finally:
-        if interrupted and stream is not None:
-            print("stopped; what was graded is kept, the same command goes on from here", file=stream)
-    rows = [_row(class_folder, group, course, due) for group in groups.values()]
-    return Summary(rows, len(todo), len(groups) - len(todo), _write_pages(class_folder, rows, course))
+            _write_submitted(self.class_folder, latest, self.course, self.whole)
+            _record(self.class_folder, student, latest.time, result, self.course)
 
 
 # ------------------------------------------------------------------------------------------------- the class's folder
@@ -208,6 +243,35 @@ def _full_disk_in_words(class_folder: Path) -> Iterator[None]:
                 "what was written is kept"
             ) from error
         raise
+
+
+def _check_letters(class_folder: Path, students: Mapping[str, object]) -> None:
+    """Where a file system does not tell large letters from small ones, two students must not differ by those alone."""
+    if not (class_folder / ".LOCK").exists():
+        return
+    seen: dict[str, str] = {}
+    for student in students:
+        if seen.setdefault(student.casefold(), student) != student:
+            raise ValueError(
+                f"{class_folder} cannot hold both {seen[student.casefold()]!r} and {student!r}; rename one submission"
+            )
+
+
+def _due(class_folder: Path, due: datetime | None | str) -> datetime | None:
+    """The due date that counts; kept, so that a later call without it says the same of who was late."""
+    file = class_folder / "due.txt"
+    if due == KEEP_DUE:
+        try:
+            return datetime.fromisoformat(file.read_text(encoding="utf-8").strip())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{file} holds no date; give --due again") from error
+    if due is None:
+        file.unlink(missing_ok=True)
+    else:
+        write_atomically(file, due.isoformat(sep=" ").encode())
+    return due
 
 
 def _receive(class_folder: Path, submission: Submission) -> Received:
@@ -256,7 +320,12 @@ def _record(
     _write_result(class_folder, student, {**result, "recorded": True})
 
 
-def _write_submitted(class_folder: Path, received: Received, course: Mapping[str, CourseNotebook]) -> None:
+def _write_submitted(
+    class_folder: Path,
+    received: Received,
+    course: Mapping[str, CourseNotebook],
+    whole: Mapping[str, CourseNotebook],
+) -> None:
     """What counts, in the released notebooks' shape: the stock ``nbgrader autograde`` can start from it."""
     folder = class_folder / "submitted" / received.student / ASSIGNMENT
     paths = sorted(received.folder.rglob("*.ipynb")) if received.folder is not None else []
@@ -266,8 +335,8 @@ def _write_submitted(class_folder: Path, received: Received, course: Mapping[str
             cells = read_cells(path.read_bytes())
         except UnreadableError:
             continue
-        name = identify(path.stem.lower(), cells, course)
-        if name is not None and name not in written:
+        name = identify(path.stem.lower(), cells, whole)
+        if name in course and name not in written:
             written.add(name)
             notebook = nbformat.writes(normalise(cells, course[name]).notebook)
             write_atomically(folder / f"{name}.ipynb", notebook.encode("utf-8"))
@@ -296,12 +365,13 @@ def _row(
         human.append(f"{waiting} answer{'s' if waiting > 1 else ''} to be marked in formgrader")
     status = grade.status
     if latest.folder is None:
-        status = "unreadable" if latest.problems != ["it holds no notebook"] else "empty"
+        status = "unreadable" if latest.problems != [NO_NOTEBOOK] else "empty"
     late = "yes" if latest.is_late else "" if due is None else "yes" if latest.time > due else "no"
     earlier = [f"{each.source} of {each.time:%Y-%m-%d %H:%M}" for each in group[:-1]]
     if earlier:
         human.append(f"{len(group)} submissions, the latest counts: {latest.source}")
-    return Row(student, grade, marks, status, late, human, f"{latest.time:%Y-%m-%d %H:%M}", latest.source, earlier)
+    handed_in = f"{latest.time:%Y-%m-%d %H:%M}"
+    return Row(student, grade, marks, status, late, human, handed_in, latest.source, earlier, latest.problems)
 
 
 def _write_pages(class_folder: Path, rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> list[Path]:

@@ -17,7 +17,11 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     grade = commands.add_parser("grade", help="grade a folder of submissions")
     grade.add_argument("folder", type=Path, help="one zip, folder or notebook per submission, as an LMS gives them")
     grade.add_argument("--output", type=Path, help="the class's folder (default: HW11_CLASS, else FOLDER-graded)")
-    grade.add_argument("--due", metavar="'YYYY-MM-DD HH:MM'", help="later submissions are marked late")
+    grade.add_argument(
+        "--due",
+        metavar="'YYYY-MM-DD HH:MM'",
+        help="later submissions are marked late; kept for later calls ('none' forgets it)",
+    )
     grade.add_argument(
         "--student-pattern", metavar="REGEX", help="finds (?P<student>…) in names; default: Moodle, Canvas, whole name"
     )
@@ -33,7 +37,7 @@ def add_commands(commands: argparse._SubParsersAction) -> None:
     check.add_argument("--only", action="append", default=[], metavar="PART", help="notebooks whose name holds PART")
     check.set_defaults(run=run_check)
     submit = commands.add_parser("submit", help="pack code/hw11 into one zip")
-    submit.add_argument("--student", default="", metavar="ID", help="goes into the file's name")
+    submit.add_argument("--student", metavar="ID", help="goes into the file's name")
     submit.add_argument("--output", type=Path, help="folder for the zip (default: this one)")
     submit.set_defaults(run=run_submit)
 
@@ -127,8 +131,11 @@ def run_submit(options: argparse.Namespace) -> int:
     from metapcg.grading.release import pack_submission
 
     output = _path(options.output) if options.output else None
-    path, names = pack_submission(repository_root(), options.student, output)
-    print(f"{len(names)} notebooks ({', '.join(names)}), {path.stat().st_size / 1024:.0f} KiB\nhand in {path}")
+    path, names, missing = pack_submission(repository_root(), options.student, output)
+    print(f"{len(names)} notebooks ({', '.join(names)}), {path.stat().st_size / 1024:.0f} KiB")
+    if missing:
+        print(f"warning: not in it, because code/hw11 lacks it: {', '.join(missing)}", file=sys.stderr)
+    print(f"hand in {path}")
     return 0
 
 
@@ -137,13 +144,17 @@ def _path(path: Path) -> Path:
     return Path(os.environ.get("HW11_CALLED_FROM", "."), path.expanduser()).absolute()
 
 
-def _date(text: str | None) -> datetime | None:
+def _date(text: str | None) -> datetime | None | str:
+    from metapcg.grading.classroom import KEEP_DUE
+
     if text is None:
+        return KEEP_DUE
+    if text.strip().lower() == "none":
         return None
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ValueError(f"--due: expected a time such as '2026-12-01 23:59', got {text!r}") from error
+        raise ValueError(f"--due: expected a time such as '2026-12-01 23:59' or none, got {text!r}") from error
     return date.astimezone().replace(tzinfo=None) if date.tzinfo else date
 
 

@@ -33,6 +33,7 @@ class Row:
         grade: what grading gave; marks: what the gradebook holds (a person's marks included).
         status: one word or two. late: ``yes``, ``no`` or empty (no due date). human: why a person should look.
         handed_in: when, as text. source: the file it came from. earlier: sources of earlier submissions.
+        problems: what of it could not be read.
     """
 
     student: str
@@ -44,6 +45,7 @@ class Row:
     handed_in: str
     source: str
     earlier: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
     def score(self, notebook: str, exercise: Exercise) -> float:
         """Points of one exercise or question."""
@@ -78,8 +80,8 @@ def student_page(row: Row, course: Mapping[str, CourseNotebook]) -> str:
     parts.append(f"<p class=small>{_text('; '.join(facts))}</p>")
     if row.grade.error:
         parts.append("<p class=bad>This submission could not be graded yet; a person will look at it.</p>")
-    elif row.grade.attention:
-        parts.append(_list(row.grade.attention))
+    elif row.problems or row.grade.attention:
+        parts.append(_list([*row.problems, *row.grade.attention]))
     for name, notebook in course.items():
         parts.append(_notebook_section(row, name, notebook))
     return _page(f"Feedback: {row.student}", parts)

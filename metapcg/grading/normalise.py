@@ -179,11 +179,13 @@ def normalise(cells: Sequence[SubmittedCell], course_notebook: CourseNotebook) -
 
 def _owners(cells: Sequence[SubmittedCell], course_notebook: CourseNotebook) -> dict[int, str]:
     """Number of a submitted cell → id of the released cell that it is."""
-    kinds, owners = course_notebook.kinds, {}
+    kinds = course_notebook.kinds
+    claims: dict[str, list[int]] = {}
     for number, cell in enumerate(cells):
         name = next((name for name in cell.names if name in kinds), None)
         if name is not None:
-            owners[number] = name
+            claims.setdefault(name, []).append(number)
+    owners = {number: name for name, each in claims.items() for number in _believed(each, name, cells, course_notebook)}
     # Cells whose names are gone: by their text, then solutions by what they define and questions by their heading.
     free = set(kinds) - set(owners.values())
     texts = {_plain(cell.source): cell.id for cell in course_notebook.released.cells if cell.id in free}
@@ -207,6 +209,31 @@ def _owners(cells: Sequence[SubmittedCell], course_notebook: CourseNotebook) -> 
         if owner is not None:
             owners[number] = owner
     return owners
+
+
+def _believed(
+    numbers: list[int], name: str, cells: Sequence[SubmittedCell], course_notebook: CourseNotebook
+) -> list[int]:
+    """Of the cells that bear the id of one released cell, those that can be that cell (or copies of it).
+
+    Some tools give the same id to cells that have nothing in common.
+    """
+    if len(numbers) == 1:
+        return numbers
+    released = next(cell for cell in course_notebook.released.cells if cell.id == name)
+    wanted, heading = set(defined_names(released.source)), _heading(released.source)
+    kind = course_notebook.kinds[name]
+    alike = []
+    for number in numbers:
+        cell = cells[number]
+        same = _plain(cell.source) == _plain(released.source)
+        if kind == "solution":
+            same = same or bool(wanted & set(defined_names(cell.source)))
+        elif kind == "question":
+            same = same or (cell.type == "markdown" and heading is not None and _heading(cell.source) == heading)
+        if same:
+            alike.append(number)
+    return alike or numbers[:1]
 
 
 def _fill(

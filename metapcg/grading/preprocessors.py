@@ -55,11 +55,13 @@ class ExecuteSafely(NbGraderPreprocessor):
         """Execute and grade one normalised notebook (nbgrader's interface)."""
         from metapcg.grading import autograde
         from metapcg.grading.normalise import Normalised
-        from metapcg.grading.sandbox import Limits, check_sandbox
+        from metapcg.grading.sandbox import Limits, check_hidden, check_sandbox
 
         check_sandbox(self.sandbox)
         notebook, limits = _course_notebook(resources), Limits()
         class_folder = os.environ.get("HW11_CLASS")
+        if self.sandbox and class_folder:
+            check_hidden({"the results": Path(class_folder).expanduser()})
         file = Path(class_folder).expanduser() / "key.json" if class_folder else None
         key = autograde.expected_values({notebook.name: notebook}, file, limits, self.sandbox)[notebook.name]
         files = {f"{notebook.name}.ipynb": nbformat.writes(nb).encode("utf-8", "replace")}

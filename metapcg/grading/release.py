@@ -10,7 +10,8 @@ from pathlib import Path
 
 from metapcg.experiments.outputs import write_atomically
 from metapcg.grading.build import HIDDEN_MARKS, SOLUTION_MARKS
-from metapcg.grading.submissions import safe_name
+from metapcg.grading.normalise import UnreadableError, read_cells
+from metapcg.grading.submissions import LONGEST_ID, safe_name
 from metapcg.learning.solutions import ASSIGNMENT
 
 TEMPLATE = "Homework-11-Template"
@@ -111,18 +112,29 @@ def _is_left_out(path: Path) -> bool:
     )
 
 
-def pack_submission(root: Path, student: str, output: Path | None = None) -> tuple[Path, list[str]]:
-    """Pack ``code/hw11`` into one zip; returns its path and the notebooks in it.
+def pack_submission(
+    root: Path, student: str | None = None, output: Path | None = None
+) -> tuple[Path, list[str], list[str]]:
+    """Pack ``code/hw11`` into one zip; returns its path, the notebooks in it, and those of the course that are not.
 
     Args:
         root: the student's copy.
-        student: id for the file's name; empty: without.
+        student: id for the file's name; None: without.
         output: folder for the zip; default ``root``.
 
     Raises:
-        ValueError: there is nothing to hand in.
+        ValueError: there is nothing to hand in, a notebook is damaged, ``student`` is no id, ``output`` is a file.
         OSError: the zip cannot be written.
     """
+    name = "submission" if student is None else safe_name(student)
+    if student is not None and not any(letter.isalnum() for letter in student):
+        raise ValueError(f"--student: expected your id, got {student!r}")
+    if student is not None and len(student.encode("utf-8", "replace")) > LONGEST_ID:
+        raise ValueError(f"--student: an id has at most {LONGEST_ID} bytes, this one has {len(student.encode())}")
+    folder = (output or root).absolute()
+    file = next((path for path in (folder, *folder.parents) if path.exists() and not path.is_dir()), None)
+    if file is not None:
+        raise ValueError(f"--output: {file} is a file; give a folder for the zip")
     paths = sorted(path for path in (root / "code" / ASSIGNMENT).glob("*.ipynb") if not path.name.startswith("."))
     if not paths:
         raise ValueError(
@@ -131,11 +143,16 @@ def pack_submission(root: Path, student: str, output: Path | None = None) -> tup
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as zipped:
         for path in paths:
-            zipped.writestr(
-                zipfile.ZipInfo(f"{ASSIGNMENT}/{path.name}", _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED
-            )
-    target = (output or root) / (
-        f"{ASSIGNMENT}-{safe_name(student)}.zip" if student else f"{ASSIGNMENT}-submission.zip"
-    )
+            data = path.read_bytes()
+            try:
+                read_cells(data)
+            except UnreadableError as error:
+                raise ValueError(
+                    f"code/{ASSIGNMENT}/{path.name}: {error}; mend it, or move it elsewhere to hand in the others"
+                ) from error
+            zipped.writestr(zipfile.ZipInfo(f"{ASSIGNMENT}/{path.name}", _EPOCH), data, zipfile.ZIP_DEFLATED)
+    target = folder / f"{ASSIGNMENT}-{name}.zip"
     write_atomically(target, buffer.getvalue())
-    return target, [path.stem for path in paths]
+    names = [path.stem for path in paths]
+    course = sorted(path.stem for path in (root / "base_code" / ASSIGNMENT).glob("*.ipynb"))
+    return target, names, [each for each in course if each not in names]

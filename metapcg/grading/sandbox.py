@@ -225,7 +225,7 @@ def _bubblewrap(
     for name, value in _environment().items():
         command += ["--setenv", name, value]
     command += ["--ro-bind", "/usr", "/usr"]
-    for folder in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
+    for folder in _SYSTEM:
         if os.path.islink(folder):
             command += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
@@ -238,11 +238,7 @@ def _bubblewrap(
     covered = _repository_in_usr()
     if covered:
         command += ["--tmpfs", covered]
-    folders = [
-        folder
-        for folder in dict.fromkeys((sys.base_prefix, sys.prefix, *_packages()))
-        if not folder.startswith("/usr/") or (covered and folder.startswith(f"{covered}/"))
-    ]
+    folders = _given_folders(covered)
     for parent in _parents([*folders, "/run/kernel"]):
         command += ["--perms", "0755", "--dir", parent]  # bubblewrap would make them for their owner alone
     for folder in folders:
@@ -264,6 +260,35 @@ def _bubblewrap(
         "--",
     ]
     return command
+
+
+_SYSTEM = ("/bin", "/sbin", "/lib", "/lib32", "/lib64")
+
+
+def _given_folders(covered: str) -> list[str]:
+    """This Python and the package, as far as they are not seen anyway as part of /usr."""
+    return [
+        folder
+        for folder in dict.fromkeys((sys.base_prefix, sys.prefix, *_packages()))
+        if not folder.startswith("/usr/") or (covered and folder.startswith(f"{covered}/"))
+    ]
+
+
+def check_hidden(folders: Mapping[str, Path]) -> None:
+    """Make sure that submitted code cannot read ``folders`` (what they hold → path) as part of what it is given.
+
+    Raises:
+        ValueError: it could; one line that says which, and what to do.
+    """
+    covered = _repository_in_usr()
+    given = [Path(folder).resolve() for folder in _given_folders(covered)]
+    for what, folder in folders.items():
+        folder = folder.resolve()
+        seen = next((place for place in given if folder.is_relative_to(place)), None)
+        if seen is None and not (covered and folder.is_relative_to(covered)):
+            seen = next((Path(place) for place in ("/usr", *_SYSTEM) if folder.is_relative_to(place)), None)
+        if seen is not None:
+            raise ValueError(f"{what} ({folder}) lie in {seen}, which submitted code can read; move them elsewhere")
 
 
 def _parents(folders: list[str]) -> list[str]:

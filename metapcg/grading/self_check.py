@@ -34,11 +34,14 @@ def check_notebooks(root: Path, only: tuple[str, ...] = ()) -> Iterator[Check]:
     Nothing is contained here: it is the student's own code on the student's own machine.
 
     Raises:
-        ValueError: there are no notebooks, or one cannot be read.
+        ValueError: there are no notebooks, ``only`` fits none, or one cannot be read.
     """
     starters = sorted((root / "base_code" / ASSIGNMENT).glob("*.ipynb"))
     if not starters:
         raise ValueError(f"there are no starters in base_code/{ASSIGNMENT}")
+    if only and not any(part in starter.stem for part in only for starter in starters):
+        names = ", ".join(starter.stem for starter in starters)
+        raise ValueError(f"--only: no notebook's name holds {' or '.join(only)}; there are {names}")
     files = {path.name: path.read_bytes() for path in sorted((root / "code" / ASSIGNMENT).glob("*.ipynb"))}
     if not files:
         raise ValueError(f"there are no notebooks in code/{ASSIGNMENT}; './compile_and_run.sh compile' makes them")

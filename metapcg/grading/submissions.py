@@ -25,6 +25,10 @@ from metapcg.grading.normalise import MOST_BYTES
 MOST_FILES = 2000
 MOST_TOTAL = 128 * 2**20
 DEEPEST_ZIP = 2
+LONGEST_ID = 150
+"""Bytes of a student's id: it becomes the name of folders and files."""
+NO_NOTEBOOK = "it holds no notebook"
+"""What ``Submission.problems`` say if nothing else is wrong."""
 
 STUDENT_PATTERNS = (
     r"(?P<student>.+?)_\d+_assignsubmission_.*",  # Moodle
@@ -66,21 +70,26 @@ def list_entries(folder: Path, pattern: str | None = None) -> list[tuple[str, Pa
     Raises:
         ValueError: the folder is missing or holds no submissions, or the pattern is no such pattern.
     """
+    if folder.is_file():
+        raise ValueError(f"{folder} is a file: give the folder that holds a zip, folder or notebook per student")
     if not folder.is_dir():
         raise ValueError(f"there is no folder {folder}")
     patterns = _patterns(pattern)
     paths = [path for path in sorted(folder.iterdir()) if not _is_clutter(path.name)]
     if not paths:
         raise ValueError(f"{folder} holds no submissions: expected a zip, a folder or a notebook per student")
-    entries: list[tuple[str, Path]] = []
-    names: dict[str, str] = {}
-    for path in paths:
-        raw = _student(path.name, patterns)
-        student = safe_name(raw)
-        if names.setdefault(student.casefold(), raw) != raw:  # two names that differ only in what is not safe
-            student = f"{student}-{hashlib.sha256(raw.encode('utf-8', 'replace')).hexdigest()[:6]}"
-        entries.append((student, path))
-    return entries
+    return [(student_id(_student(path.name, patterns)), path) for path in paths]
+
+
+def student_id(name: str) -> str:
+    """A student's id for a name: the name itself if it is safe as a folder name, else ``SAFE~HASH``.
+
+    No safe name holds a ``~``: whoever else hands in, under whatever name, nobody takes another one's id.
+    """
+    safe = safe_name(name)
+    if safe == name:
+        return safe
+    return f"{safe}~{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 
 
 def _patterns(pattern: str | None) -> list[re.Pattern]:
@@ -101,14 +110,14 @@ def _student(name: str, patterns: Sequence[re.Pattern]) -> str:
     for pattern in patterns:
         match = pattern.fullmatch(stem) or (pattern.search(stem) if len(patterns) == 1 else None)
         if match and match["student"].strip():
-            return match["student"].strip()
+            return match["student"]
     return stem
 
 
 def safe_name(text: str) -> str:
     """A student's id as one folder name: letters of any script, digits, - _ . @ and spaces; not empty, not hidden."""
     name = "".join(c if c.isalnum() or c in "-_.@ '" else "_" for c in unicodedata.normalize("NFC", text))
-    name = name.strip(" .").encode("utf-8", "replace")[:150].decode("utf-8", "ignore").strip(" .")
+    name = name.strip(" .").encode("utf-8", "replace")[:LONGEST_ID].decode("utf-8", "ignore").strip(" .")
     return name or "unnamed"
 
 
@@ -121,21 +130,27 @@ def read_entry(path: Path, student: str) -> Submission:
     late = re.search(r"_LATE_", path.name) is not None
     result = Submission(student, path.name, datetime.fromtimestamp(0), is_late=late)
     try:
-        status = path.lstat()
-        result.time = datetime.fromtimestamp(status.st_mtime)
-        if stat.S_ISLNK(status.st_mode):
-            result.problems.append(f"{path.name}: a symbolic link, not followed")
-        elif stat.S_ISDIR(status.st_mode):
-            _read_folder(path, result)
-        elif stat.S_ISREG(status.st_mode):
-            _read_file(path, path.name, result)
-        else:
-            result.problems.append(f"{path.name}: neither file nor folder")
+        _read_path(path, result)
     except OSError as error:
         result.problems.append(f"{path.name}: cannot be read ({error.strerror or error})")
+    except Exception as error:  # whatever a file does to its reader is that student's, and must not stop the others
+        result.problems.append(f"{path.name}: cannot be read ({type(error).__name__}: {str(error)[:80]})")
     if not result.files and not result.problems:
-        result.problems.append("it holds no notebook")
+        result.problems.append(NO_NOTEBOOK)
     return result
+
+
+def _read_path(path: Path, result: Submission) -> None:
+    status = path.lstat()
+    result.time = datetime.fromtimestamp(status.st_mtime)
+    if stat.S_ISLNK(status.st_mode):
+        result.problems.append(f"{path.name}: a symbolic link, not followed")
+    elif stat.S_ISDIR(status.st_mode):
+        _read_folder(path, result)
+    elif stat.S_ISREG(status.st_mode):
+        _read_file(path, path.name, result)
+    else:
+        result.problems.append(f"{path.name}: neither file nor folder")
 
 
 def _read_folder(folder: Path, result: Submission) -> None:

@@ -221,8 +221,7 @@ def _notebooks(base: Base) -> list[Attack]:
         case("format_that_is_a_word", lambda c: c.update(nbformat="four", nbformat_minor=None)),
         case("no_format_and_no_metadata", lambda c: (c.pop("nbformat"), c.pop("nbformat_minor"), c.pop("metadata")) and None),
         case("ids_that_are_numbers", lambda c: every(c, lambda cell: cell.update(id=7))),
-        # (the given experiments count as versions of that solution and are stopped after seconds)
-        case("ids_all_alike", lambda c: every(c, lambda cell: cell.update(id="gae")), "damage", "out of time"),
+        case("ids_all_alike", lambda c: every(c, lambda cell: cell.update(id="gae"))),
         case("ids_with_markup", lambda c: every(c, lambda cell: cell.update(id="<script>was_here()</script>\n/../x"))),
         case("metadata_that_is_a_list", lambda c: every(c, lambda cell: cell.update(metadata=[1]))),
         case("metadata_of_nbgrader_that_is_unknown", lambda c: every(c, lambda cell: cell["metadata"].update(nbgrader=3))),

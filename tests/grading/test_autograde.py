@@ -191,6 +191,25 @@ def test_worked_notebook_that_cannot_be_a_key_is_refused(toy, old, new, reason):
         expected_values({"1_words": notebook}, sandbox=SANDBOX)
 
 
+def test_first_cell_that_fails_of_a_worked_notebook_is_named(toy):
+    worked = (toy.root / "answers/hw11/1_words.ipynb").read_text().replace("import string", "import no_such_module")
+    worked = worked.replace("def emit(", 'import no_such_module\\n",\n    "def emit(')
+    notebook = make_notebook("1_words", worked.encode(), (toy.root / "base_code/hw11/1_words.ipynb").read_bytes())
+    with pytest.raises(
+        ValueError, match="cell test-shout: NameError.*its first fault is in cell imports: ModuleNotFound"
+    ):
+        expected_values({"1_words": notebook}, sandbox=SANDBOX)
+
+
+def test_notebooks_that_are_not_graded_now_are_no_strangers(toy):
+    words = {"1_words": toy.course["1_words"]}
+    files = {"0_sums.ipynb": nbformat.writes(toy.solved()).encode(), "2.ipynb": b'{"cells": [{"source": "1"}]}'}
+    grade = grade_submission(files, words, toy.key, sandbox=SANDBOX, whole=toy.course)
+    assert grade.attention == ["2.ipynb: it is none of the course's notebooks"] and list(grade.scores) == ["1_words"]
+    grade = grade_submission({"0_sums.ipynb": b"<html>"}, words, toy.key, sandbox=SANDBOX, whole=toy.course)
+    assert grade.attention == []
+
+
 def test_visible_part_of_a_cell_is_the_released_cell(toy):
     for notebook in toy.course.values():
         released = {cell.id: cell.source for cell in notebook.released.cells}

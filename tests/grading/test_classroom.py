@@ -115,7 +115,8 @@ def test_grades_pages_and_gradebook_of_a_class(tmp_path, toy, grade, handed_in):
     )
     assert (bob["total"], bob["0_sums/double"], bob["status"], bob["late"]) == ("2", "0", "incomplete", "yes")
     assert bob["needs human"] == ""
-    assert (rows["'=cmd"]["status"] if "'=cmd" in rows else rows["_cmd"]["status"]) == "empty"
+    (changed,) = set(rows) - {"Ánna Müller", "bob", "dora"}
+    assert changed.startswith("_cmd~") and rows[changed]["status"] == "empty"
     assert rows["dora"]["status"] == "unreadable" and "web page" in rows["dora"]["needs human"]
     page = (tmp_path / "class/feedback/bob.html").read_text(encoding="utf-8")
     assert "was x added once only?" in page and "2 of 10 points" in page and "late" in page
@@ -181,6 +182,57 @@ def test_interrupted_run_goes_on_where_it_stopped(tmp_path, grade, monkeypatch):
     assert table(tmp_path)["Ánna Müller"]["total"] == "6"
 
 
+@pytest.mark.parametrize("error", [ValueError("no such thing"), KeyError("cells"), TypeError("a list")])
+def test_an_unforeseen_error_with_one_student_is_that_students(tmp_path, grade, monkeypatch, error):
+    record = gradebook.record
+
+    def fails(folder, student, *others):
+        if student == "bob":
+            raise error
+        record(folder, student, *others)
+
+    monkeypatch.setattr(gradebook, "record", fails)
+    summary = grade()
+    rows = table(tmp_path)
+    assert rows["bob"]["status"] == "not graded" and type(error).__name__ in rows["bob"]["needs human"]
+    assert (rows["Ánna Müller"]["total"], rows["Ánna Müller"]["status"]) == ("6", "graded")
+    assert [row.student for row in summary.rows if row.grade.error] == ["bob"]
+    assert "could not be graded yet" in (tmp_path / "class/feedback/bob.html").read_text(encoding="utf-8")
+    monkeypatch.setattr(gradebook, "record", record)
+    assert grade().graded == 1 and table(tmp_path)["bob"]["total"] == "2"
+
+
+def test_who_was_late_stays_late_when_the_date_is_not_given_again(tmp_path, grade, handed_in):
+    for path in handed_in.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    grade(due=datetime.fromtimestamp(1_699_990_000))
+    assert table(tmp_path)["bob"]["late"] == "yes"
+    grade()
+    assert table(tmp_path)["bob"]["late"] == "yes"
+    grade(due=datetime.fromtimestamp(1_700_990_000))
+    grade()
+    assert table(tmp_path)["bob"]["late"] == "no"
+    grade(due=None)
+    grade()
+    assert table(tmp_path)["bob"]["late"] == ""
+
+
+def test_reason_of_a_damaged_zip_stands_in_the_feedback(tmp_path, grade, handed_in):
+    (handed_in / "eve.zip").write_bytes(b"no zip")
+    grade()
+    assert "a damaged zip" in table(tmp_path)["eve"]["needs human"]
+    assert "a damaged zip" in (tmp_path / "class/feedback/eve.html").read_text(encoding="utf-8")
+
+
+def test_folder_without_any_submission_is_one_line(tmp_path, toy, threads, prepared):
+    for name in ("a", "b"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+    (tmp_path / "in/notes.txt").write_text("x")
+    with pytest.raises(ValueError, match="holds no submissions: in none of its 3 entries"):
+        grade_class(tmp_path / "in", tmp_path / "class", toy.root, toy.course, make_executor=threads, sandbox=SANDBOX)
+    assert not (tmp_path / "class/grades.csv").exists()
+
+
 def test_damaged_result_is_graded_again(tmp_path, grade):
     grade()
     (tmp_path / "class/results/bob.json").write_text('{"digest": "x"')
@@ -228,6 +280,9 @@ def test_grading_one_notebook_leaves_the_marks_of_the_others(tmp_path, toy, grad
     options = {"whole": toy.course, "make_executor": threads, "sandbox": SANDBOX}
     assert grade_class(handed_in, tmp_path / "class", toy.root, part, **options).graded == 4
     assert table(tmp_path)["Ánna Müller"]["total"] == "1"
+    assert table(tmp_path)["Ánna Müller"]["needs human"] == ""
+    assert "none of the course" not in (tmp_path / "class/feedback/Ánna Müller.html").read_text(encoding="utf-8")
+    assert (tmp_path / "class/submitted/Ánna Müller/hw11/0_sums.ipynb").is_file()
     with Gradebook(gradebook.gradebook_url(tmp_path / "class"), "hw11") as book:
         assert book.find_submission("hw11", "Ánna Müller").score == 6
 

@@ -69,6 +69,16 @@ def double_ids(data):
         each["id"] = each["metadata"].get("nbgrader", {}).get("grade_id", "same")
 
 
+def ids_alike(data):
+    for each in data["cells"]:
+        each["id"] = "double"
+
+
+def ids_alike_and_no_metadata(data):
+    for each in data["cells"]:
+        each.update(id="q-why", metadata={})
+
+
 def reorder(data):
     data["cells"].reverse()
 
@@ -95,7 +105,8 @@ def wrong_types(data):
 
 
 ALTERED = (
-    rename, flip, strip, old, tag, edit_tests, delete_tests, double_tests, double_ids, reorder, other_kernel, format_5,
+    rename, flip, strip, old, tag, edit_tests, delete_tests, double_tests, double_ids, ids_alike,
+    ids_alike_and_no_metadata, reorder, other_kernel, format_5,
     unknown_keys, outputs, wrong_types,
 )  # fmt: skip
 

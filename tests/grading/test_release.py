@@ -81,10 +81,33 @@ def test_submission_zip_holds_the_students_notebooks(tmp_path, toy):
     (tmp_path / "code/hw11").mkdir(parents=True)
     (tmp_path / "code/hw11/0_sums.ipynb").write_text(nbformat.writes(toy.solved()))
     (tmp_path / "code/hw11/data.bin").write_bytes(b"x")
-    path, names = pack_submission(tmp_path, "s 1/é")
-    assert path.name == "hw11-s 1_é.zip" and names == ["0_sums"]
+    path, names, missing = pack_submission(tmp_path, "s 1/é")
+    assert path.name == "hw11-s 1_é.zip" and names == ["0_sums"] and missing == []
     with zipfile.ZipFile(path) as zipped:
         assert zipped.namelist() == ["hw11/0_sums.ipynb"]
+
+
+def test_submit_says_what_is_missing_damaged_or_no_id(tmp_path, toy):
+    shutil.copytree(toy.root / "base_code", tmp_path / "base_code")
+    (tmp_path / "code/hw11").mkdir(parents=True)
+    (tmp_path / "code/hw11/0_sums.ipynb").write_text(nbformat.writes(toy.solved()))
+    assert pack_submission(tmp_path, "s1")[1:] == (["0_sums"], ["1_words"])
+    for student, reason in (("", "expected your id"), (" .", "expected your id"), ("x" * 300, "at most 150 bytes")):
+        with pytest.raises(ValueError, match=f"--student: .*{reason}"):
+            pack_submission(tmp_path, student)
+    (tmp_path / "file").write_text("x")
+    for output in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(ValueError, match="--output: .*file is a file; give a folder"):
+            pack_submission(tmp_path, "s1", output)
+    (tmp_path / "code/hw11/1_words.ipynb").write_text('{"cells": [')
+    with pytest.raises(ValueError, match="code/hw11/1_words.ipynb: it is cut off or damaged .*; mend it, or move"):
+        pack_submission(tmp_path, "s2")
+    assert not list(tmp_path.glob("*s2*"))
+
+
+def test_check_of_a_notebook_that_is_not_there_names_those_that_are(toy):
+    with pytest.raises(ValueError, match="--only: no notebook's name holds nothing; there are 0_sums, 1_words"):
+        list(check_notebooks(toy.root, ("nothing",)))
 
 
 def test_check_says_what_is_done_wrong_and_next(tmp_path, toy):

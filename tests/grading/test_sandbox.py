@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -207,3 +208,16 @@ def test_unsafe_kernel_runs_the_same_cells_without_the_parents_environment(monke
     with Kernel({"mine.ipynb": b"{}"}, sandbox=False) as running:
         run = running.execute("import os; print(os.listdir('.'), 'A_SECRET' in os.environ)")
         assert text(run) == "['mine.ipynb'] False\n"
+
+
+def test_folders_that_submitted_code_could_read_are_refused(tmp_path, monkeypatch):
+    sandbox.check_hidden({"the results": tmp_path})
+    for inside in ("/usr/src/app/class", "/lib/class", f"{sys.prefix}/class", f"{sys.base_prefix}/class"):
+        with pytest.raises(ValueError, match=r"the results \(.*class\) lie in .*, which submitted code can read; move"):
+            sandbox.check_hidden({"the results": Path(inside)})
+    # A repository in /usr is covered, but for its package and an environment in it.
+    monkeypatch.setattr(sandbox, "_repository_in_usr", lambda: "/usr/src/app")
+    monkeypatch.setattr(sandbox, "_packages", lambda: ["/usr/src/app/metapcg"])
+    sandbox.check_hidden({"the answers": Path("/usr/src/app/answers")})
+    with pytest.raises(ValueError, match="which submitted code can read"):
+        sandbox.check_hidden({"the results": Path("/usr/src/app/metapcg/class")})

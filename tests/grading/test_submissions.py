@@ -56,6 +56,31 @@ def test_a_student_is_a_safe_folder_name_and_two_stay_two(tmp_path):
     assert len(set(students)) == 2 and all(student.startswith("a_b") for student in students)
 
 
+def test_a_mangled_name_takes_nobody_elses_id(tmp_path):
+    for name in (" 0-honest .", "0-honest", "0-honest~1.zip"):
+        (tmp_path / name).mkdir()
+    students = {path.name: student for student, path in list_entries(tmp_path)}
+    assert students["0-honest"] == "0-honest"
+    assert len(set(students.values())) == 3
+    (tmp_path / "0-honest").rmdir()
+    assert {path.name: student for student, path in list_entries(tmp_path)}.items() <= students.items()
+
+
+def test_a_file_instead_of_the_folder_is_said(tmp_path):
+    (tmp_path / "all.zip").write_bytes(zipped(**{"a.ipynb": b"1"}))
+    with pytest.raises(ValueError, match="all.zip is a file: give the folder that holds"):
+        list_entries(tmp_path / "all.zip")
+
+
+def test_what_nobody_thought_of_is_a_problem_of_that_submission(tmp_path, monkeypatch):
+    def unforeseen(*_):
+        raise OverflowError("a number")
+
+    monkeypatch.setattr(submissions, "_read_file", unforeseen)
+    (tmp_path / "s.ipynb").write_bytes(b"1")
+    assert read_entry(tmp_path / "s.ipynb", "s").problems == ["s.ipynb: cannot be read (OverflowError: a number)"]
+
+
 def test_empty_folder_and_missing_folder(tmp_path):
     with pytest.raises(ValueError, match="holds no submissions"):
         list_entries(tmp_path)

@@ -29,6 +29,16 @@ def test_help_needs_no_heavy_imports():
     assert ended.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("program", [None, "./compile_and_run.sh"])
+def test_usage_names_the_command_that_was_called(monkeypatch, capsys, program):
+    monkeypatch.delenv("HW11_PROGRAM", raising=False)
+    if program:
+        monkeypatch.setenv("HW11_PROGRAM", program)
+    with pytest.raises(SystemExit):
+        command_line.main(["submit", "--help"])
+    assert capsys.readouterr().out.startswith(f"usage: {program or '.venv/bin/python -m metapcg'} submit ")
+
+
 def test_compile_check_fails_until_compile_has_written(repository, capsys):
     for step in ("answers", "code"):
         (repository / step / "hw11/0_sums.ipynb").unlink()

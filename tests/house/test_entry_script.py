@@ -316,6 +316,21 @@ def test_active_environment_is_used_when_asked_and_only_then(machine, tmp_path):
     assert (machine.root / ".venv").exists()
 
 
+def test_linked_environment_is_said_and_never_wiped(machine, tmp_path):
+    """It may be another copy's: set-up makes it this copy's, and says so."""
+    shared = tmp_path / "shared"
+    (shared / "bin").mkdir(parents=True)
+    shutil.copy(machine.bin / "environment_python", shared / "bin/python")
+    (machine.root / ".venv").symlink_to(shared)
+    status, out, error = machine.run("setup")
+    assert (status, error) == (0, "") and f"note: .venv is a link to {shared}: what is installed goes there" in out
+    assert "-m venv" not in "".join(machine.calls())
+    (shared / "bin/python").unlink()
+    status, _, error = machine.run("setup")
+    assert status == 1 and f".venv is a link to {shared}, which does not fit; remove the link" in one_line(error)
+    assert (machine.root / ".venv").is_symlink() and shared.is_dir() and machine.calls() == []
+
+
 def test_it_works_from_another_folder_and_through_links(machine, tmp_path):
     (tmp_path / "somewhere").mkdir()
     first, second = tmp_path / "somewhere/link", tmp_path / "link to link"

@@ -439,6 +439,12 @@ def meta_loss(params, num_tasks, collect, inner_loss, outer_loss, inner_lr, num_
     return outer_loss(adapted, collect(adapted)).mean()
 
 
+# %% id="batched_shared_theta" exercise="meta-loss" says="share one theta"
+def meta_loss(params, num_tasks, collect, inner_loss, outer_loss, inner_lr, num_steps, first_order):
+    adapted = adapt(params, collect, inner_loss, inner_lr, num_steps, first_order)
+    return outer_loss(adapted, collect(adapted)).mean()
+
+
 # %% id="batched_with_repeated_copies" exercise="meta-loss" right=true
 def meta_loss(params, num_tasks, collect, inner_loss, outer_loss, inner_lr, num_steps, first_order):
     own = {n: torch.stack([v] * num_tasks) for n, v in params.items()}
