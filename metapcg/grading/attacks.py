@@ -3,7 +3,8 @@
 They stand in the repository's ``tests/attacks``: ``code.py`` holds what a student's cell may try, ``files.py`` what may
 be handed in instead of a notebook. ``python -m metapcg attacks`` puts all of them into one folder, beside two honest
 students, calls ``python -m metapcg grade`` on it, looks at what that wrote, and writes ``reports/HW11_Attacks.md``.
-With ``--only`` it runs a part; the table then also holds what other runs of the same grading code have found.
+It goes on where an earlier run of the same grading code was stopped, and with ``--only`` it runs a part: the table also
+holds what earlier runs of the same code have found.
 
 An attack must gain no marks, read nothing that it should not, harm nobody else's grade, leave nothing behind, and end
 with the status that is stated for it.
@@ -427,6 +428,10 @@ def _text(path: Path) -> str:
 # --------------------------------------------------------------------------------------------------------- the command
 
 
+BATCH = 40
+"""So many attacks are handed in together, beside the honest students; outcomes are kept before the next ones are."""
+
+
 def run(options: argparse.Namespace) -> int:
     """Run attacks and write the table; 0 if each came to what it must."""
     root = repository_root()
@@ -437,21 +442,30 @@ def run(options: argparse.Namespace) -> int:
     wanted = [a for a in attacks if not options.only or any(part in f"{a.aim}/{a.name}" for part in options.only)]
     if not wanted:
         raise ValueError(f"no attack's AIM/NAME holds {' or '.join(options.only)}")
-    begin = time.monotonic()
-    outcomes, faults, memory = run_attacks(wanted, base, root, options.workers)
-    for fault in faults:
-        print(f"NOT CONTAINED: {fault}")
-    for attack in wanted:
-        if outcomes[attack.name].faults(attack):
-            print(f"NOT CONTAINED: {attack.name}: {'; '.join(outcomes[attack.name].faults(attack))}")
-    good = sum(not outcomes[attack.name].faults(attack) for attack in wanted)
-    print(f"{len(wanted)} attacks, {good} ended as they must; grader's memory {memory:.0f} MiB at most")
-    state = Ran(_code_digest(root), outcomes, faults, memory, time.monotonic() - begin)
-    state = state.with_earlier(root / "runs" / "attacks.json", {attack.name for attack in attacks})
+    names, file = {attack.name for attack in attacks}, root / "runs" / "attacks.json"
+    state = Ran(_code_digest(root), {}, [], 0.0, 0.0).with_earlier(file, names)
+    if not options.only:
+        left = [attack for attack in wanted if attack.name not in state.outcomes]
+        if left and len(left) < len(wanted):
+            print(f"{len(wanted) - len(left)} attacks have been run with this code already; {len(left)} are left")
+        wanted = left or wanted
+    for number in range(0, len(wanted), BATCH):
+        batch, begin = wanted[number : number + BATCH], time.monotonic()
+        outcomes, faults, memory = run_attacks(batch, base, root, options.workers)
+        for fault in faults:
+            print(f"NOT CONTAINED: {fault}")
+        for attack in batch:
+            if outcomes[attack.name].faults(attack):
+                print(f"NOT CONTAINED: {attack.name}: {'; '.join(outcomes[attack.name].faults(attack))}")
+        state = Ran(state.code, outcomes, faults, memory, time.monotonic() - begin).with_earlier(file, names)
+        print(f"{min(number + BATCH, len(wanted))} of {len(wanted)} attacks run", flush=True)
+    known = [attack for attack in attacks if attack.name in state.outcomes]
+    good = sum(not state.outcomes[attack.name].faults(attack) for attack in known)
+    print(f"{len(known)} attacks, {good} ended as they must; grader's memory {state.memory:.0f} MiB at most")
     path = options.output or root / "reports" / "HW11_Attacks.md"
     write_atomically(path, report(attacks, state).encode("utf-8"))
-    print(f"written: {path} ({len(state.outcomes)} of {len(attacks)} attacks)")
-    return 1 if faults or good < len(wanted) else 0
+    print(f"written: {path} ({len(known)} of {len(attacks)} attacks)")
+    return 1 if state.faults or good < len(known) else 0
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """A sample of the attacks, through the real command; ``python -m metapcg attacks`` runs all of them."""
 
+import argparse
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,33 @@ def test_runs_of_parts_add_up_as_long_as_the_code_is_the_same(tmp_path):
     assert again.outcomes == {"one": first, "two": second}
     other = a.Ran("other code", {"one": first}, [], 50.0, 30.0).with_earlier(file, {"one", "two"})
     assert other.outcomes == {"one": first}
+
+
+def test_a_run_that_was_stopped_goes_on_where_it_was(monkeypatch, tmp_path, base, capsys):
+    attacks = [a.Attack(f"attack_{n}", "harm", ("graded",), 0.0, 5.0, lambda place, places: place) for n in range(5)]
+    batches = []
+
+    def runs(batch, *_):
+        if len(batches) == 2:
+            raise KeyboardInterrupt
+        batches.append([attack.name for attack in batch])
+        return {attack.name: a.Outcome("graded", 5.0, 1.0) for attack in batch}, [], 100.0
+
+    for folder in ("tests/attacks", "answers"):
+        (tmp_path / folder).mkdir(parents=True)
+    monkeypatch.setattr(a, "BATCH", 2)
+    monkeypatch.setattr(a, "repository_root", lambda: tmp_path)
+    monkeypatch.setattr(a, "make_base", lambda root: base)
+    monkeypatch.setattr(a, "load_attacks", lambda root, base: attacks)
+    monkeypatch.setattr(a, "_code_digest", lambda root: "code")
+    monkeypatch.setattr(a, "run_attacks", runs)
+    options = argparse.Namespace(only=[], workers=1, output=None)
+    with pytest.raises(KeyboardInterrupt):
+        a.run(options)
+    assert batches.pop() == ["attack_2", "attack_3"]
+    assert a.run(options) == 0 and batches[1:] == [["attack_4"]]
+    assert "4 attacks have been run with this code already; 1 are left" in capsys.readouterr().out
+    assert "**5 of 5 ended as they must**" in (tmp_path / "reports/HW11_Attacks.md").read_text(encoding="utf-8")
 
 
 def test_wrong_header_is_named(tmp_path, base):
