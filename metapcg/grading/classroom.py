@@ -376,8 +376,14 @@ def _row(
 
 def _write_pages(class_folder: Path, rows: Sequence[Row], course: Mapping[str, CourseNotebook]) -> list[Path]:
     for row in rows:
-        page = student_page(row, course).encode("utf-8")
-        write_atomically(class_folder / "feedback" / f"{row.student}.html", page)
+        file = class_folder / "feedback" / f"{row.student}.html"
+        try:
+            page = student_page(row, course).encode("utf-8")
+        except Exception as error:  # as in _Grading._keep: it is flagged, and the others have their pages
+            row.human.append(f"there is no feedback page ({said_by(error)})")
+            file.unlink(missing_ok=True)
+            continue
+        write_atomically(file, page)
     paths = [class_folder / "grades.csv", class_folder / "summary.html"]
     table = grades_csv(rows, course).encode("utf-8-sig", "replace")  # spreadsheets read the mark as UTF-8
     write_atomically(paths[0], table)

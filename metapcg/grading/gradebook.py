@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.preprocessors import SaveAutoGrades
-from sqlalchemy.exc import OperationalError, SAWarning
+from sqlalchemy.exc import DatabaseError, OperationalError, SAWarning
 
 from metapcg.experiments.outputs import write_atomically
 from metapcg.grading.autograde import SubmissionGrade
@@ -58,12 +58,16 @@ def open_gradebook(class_folder: Path) -> Iterator[Gradebook]:
             warnings.filterwarnings("ignore", category=SAWarning)  # nbgrader's own, on every new submission
             with Gradebook(gradebook_url(class_folder), "hw11") as gradebook:
                 yield gradebook
-    except OperationalError as error:
+    except DatabaseError as error:
+        if not isinstance(error, OperationalError) and type(error) is not DatabaseError:
+            raise  # what was to be written does not fit: the database itself is well
         reason = str(error.orig)
         if "locked" in reason:
             text = "is locked by another process (formgrader, or another grading?); close that and run this again"
         elif "full" in reason:
             text = "cannot be written: the disk is full; make room and run this again"
+        elif "malformed" in reason or "not a database" in reason:
+            text = f"is damaged ({reason}): move it away and run this again (marks by people are in it alone)"
         else:
             text = f"cannot be used ({reason})"
         raise GradebookError(f"the gradebook {path} {text}; grades that were written are kept") from error

@@ -202,6 +202,29 @@ def test_an_unforeseen_error_with_one_student_is_that_students(tmp_path, grade, 
     assert grade().graded == 1 and table(tmp_path)["bob"]["total"] == "2"
 
 
+def test_a_page_that_cannot_be_made_is_flagged_and_the_others_are(tmp_path, grade, monkeypatch):
+    page = classroom.student_page
+
+    def fails(row, course):
+        if row.student == "bob":
+            raise KeyError("cells")
+        return page(row, course)
+
+    monkeypatch.setattr(classroom, "student_page", fails)
+    grade()
+    assert "there is no feedback page (KeyError: 'cells')" in table(tmp_path)["bob"]["needs human"]
+    assert (tmp_path / "class/feedback/dora.html").is_file() and not (tmp_path / "class/feedback/bob.html").exists()
+
+
+def test_damaged_gradebook_is_one_line(tmp_path, grade):
+    grade()
+    (tmp_path / "class/gradebook.db").write_bytes(b"no database " * 1000)
+    shutil.rmtree(tmp_path / "class/results")
+    with pytest.raises(OSError, match="gradebook.db is damaged .*: move it away and run this again") as error:
+        grade()
+    assert "\n" not in str(error.value)
+
+
 def test_who_was_late_stays_late_when_the_date_is_not_given_again(tmp_path, grade, handed_in):
     for path in handed_in.rglob("*"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
