@@ -125,6 +125,7 @@ def make_app(store: Store, hosts: Sequence[str] = (), public: bool = False) -> S
             Full: _because(503),
             FloatingPointError: _because(422),
             OSError: _because(503),
+            500: _failed,
         },
     )
     app.state.store = store
@@ -377,6 +378,10 @@ async def _refused(request: Request, error: Exception) -> JSONResponse:
     if error.status_code in (408, 413):
         headers["connection"] = "close"  # the rest of the body is not read
     return _error(error.status_code, error.detail, headers)
+
+
+async def _failed(request: Request, error: Exception) -> JSONResponse:
+    return _error(500, "a fault of the server; what it printed says which")
 
 
 def _because(status: int):

@@ -131,7 +131,7 @@ class Store:
         self.anchor, self.max_players, self.checkpoint_every = anchor, max_players, checkpoint_every
         self.folder, self._files = folder, folder / "players"
         self._files.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock = FileLock(folder / "lock")
+        self._lock = FileLock(folder / "lock", thread_local=False)
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -238,12 +238,12 @@ class Store:
         return await asyncio.shield(task)
 
     async def _happen(
-        self, player: Player, what: str, fights: Sequence[Trajectory] = (), **details: object
+        self, player: Player, what: str, played: Sequence[Trajectory] = (), **details: object
     ) -> list[Update]:
         # Keep an event, then apply it; the player's lock is held.
         event = {"player": player.key, "number": player.events + 1, "what": what, **details}
         await asyncio.wrap_future(self.journal.append(event))
-        updates = self._apply(player, event, fights)
+        updates = self._apply(player, event, played)
         self._since_checkpoint += 1
         if self._since_checkpoint >= self.checkpoint_every and self._checkpoint_task is None:
             self._checkpoint_task = asyncio.get_running_loop().create_task(self._checkpoint_meanwhile())
@@ -252,7 +252,7 @@ class Store:
         return updates
 
     def _apply(
-        self, player: Player, event: dict[str, object], fights: Sequence[Trajectory]
+        self, player: Player, event: dict[str, object], played: Sequence[Trajectory]
     ) -> list[Update] | FloatingPointError:
         # The same whether an event happens or is read from a journal.
         what = event["what"]
@@ -266,7 +266,7 @@ class Store:
             player.match = None
         elif what == "learn":
             updates = []
-            for values, fight in zip(event["fights"], fights, strict=True):
+            for values, fight in zip(event["fights"], played, strict=True):
                 try:
                     updates.append(player.boss().update([fight]))
                 except FloatingPointError as error:
@@ -355,7 +355,8 @@ class Store:
         # event that deleted a player, a file that is left would bring them back.
         new = {path.with_suffix("").name for path in fresh}
         for key in changed:
-            for path in self._files.glob(f"{key}-*"):
+            # .json before .npz: a .json without its .npz would be a damaged player.
+            for path in sorted(self._files.glob(f"{key}-*"), key=lambda path: path.suffix):
                 if path.name not in new:
                     path.unlink()
         journal.sync_folder(self._files)
@@ -365,10 +366,12 @@ class Store:
     def _recover(self) -> None:
         for path in (*self._files.glob("*.new"), *self._files.glob(".*.tmp")):
             path.unlink()  # a crash left them
+        newest: dict[str, int] = {}
         for path in self._files.glob("*.json"):
             key, number = path.stem.rsplit("-", 1)
-            if key not in self.players or self.players[key].events < int(number):
-                self.players[key] = self._read(path, key, int(number))
+            newest[key] = max(newest.get(key, 0), int(number))
+        for key, number in newest.items():
+            self.players[key] = self._read(self._files / f"{key}-{number}.json", key, number)
         events = []
         for head, found in journal.read(self.folder):
             if found and head != {"format": _FORMAT, "fingerprint": fingerprint()}:

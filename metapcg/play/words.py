@@ -92,5 +92,9 @@ def describe_change(before: Mapping[str, Mapping[str, float]], after: Mapping[st
     more, less = (action, counter) if change > 0 else (counter, action)
     return (
         f"{SITUATION_WORDS[situation]}, the boss will now rather {ACTION_WORDS[more]} than {ACTION_WORDS[less]}: "
-        f"it will {ACTION_WORDS[action]} in {new:.0%} of such moments, before it was {old:.0%}."
+        f"it will {ACTION_WORDS[action]} in {_percent(new)} of such moments, before it was {_percent(old)}."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"

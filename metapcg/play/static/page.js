@@ -54,7 +54,7 @@ async function ask(method, path, body) {
   } catch {
     throw new Refused(0, "The server does not answer. Is it still running?");
   }
-  const data = await answer.json();
+  const data = await answer.json().catch(() => ({ error: `The server failed (${answer.status}).` }));
   if (!answer.ok) throw new Refused(answer.status, data.error);
   return data;
 }
@@ -366,7 +366,7 @@ function showPolicy() {
     row.classList.toggle("most", action === most);
     const [nowBar, beforeBar, anchorTick] = row.cells[1].firstElementChild.children;
     nowBar.style.width = width(now[action]);
-    beforeBar.style.width = width(old[action]);
+    beforeBar.style.width = before ? width(old[action]) : "0";
     anchorTick.style.left = width(start[action]);
     row.cells[2].textContent = before ? `${Math.round(100 * old[action])} %` : "–";
     row.cells[3].textContent = `${Math.round(100 * now[action])} %`;
