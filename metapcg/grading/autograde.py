@@ -408,10 +408,12 @@ def make_grade(
     status = "kernel died" if done.dead else "out of time" if done.late else "graded"
     grade = NotebookGrade(status, notes=list(normalised.notes), attention=list(normalised.attention))
     grade.answered = sorted(normalised.answered)
-    graded = _graded(notebook, exercises)
-    for cell in graded:
+    owners = {cell: exercise.id for exercise in notebook.exercises for cell in exercise.cells}
+    for cell in _graded(notebook, exercises):
         shown, hidden = done.shown.get(cell), done.hidden.get(cell)
         faults = _faults(shown, hidden, key[cell], done)
+        if shown is not None and shown.status == "error":
+            faults += failed_before(owners[cell], done.shown)
         score = 0.0 if faults else notebook.points[cell]
         grade.results[cell] = CellResult(score, notebook.points[cell], faults)
     if done.dead:
@@ -451,6 +453,12 @@ def _faults(shown: CellRun | None, hidden: CellRun | None, right: list[dict], do
         text = f"{record['what']}: the function ended with {name}. {record['hint']}".strip()
         return [*(fault for fault in faults if not fault.endswith("the cell ended before it.")), text]
     return faults
+
+
+def failed_before(exercise: str, runs: Mapping[str, CellRun]) -> list[str]:
+    """A line for the student if a cell that the tests need ended with an error: the tests only see a missing name."""
+    failed = (cell for cell in (*EXECUTED_GIVEN, exercise) if cell in runs and runs[cell].status == "error")
+    return [f"Cell {cell}, which these tests need, ended with {_why(runs[cell])}" for cell in failed][:1]
 
 
 def _with_outputs(

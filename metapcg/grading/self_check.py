@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from metapcg.grading.autograde import failed_before
 from metapcg.grading.course import EXECUTED_GIVEN, CourseNotebook, Exercise, cell_kind, make_notebook
 from metapcg.grading.normalise import UnreadableError, normalise, read_cells
 from metapcg.grading.sandbox import CellRun, Kernel, Limits
@@ -64,6 +65,7 @@ def _check(notebook: CourseNotebook, data: bytes, files: dict[str, bytes]) -> It
         raise ValueError(f"code/{ASSIGNMENT}/{notebook.name}.ipynb: {error}") from error
     owners = {cell: exercise for exercise in notebook.exercises for cell in exercise.cells}
     failed: dict[str, str] = {}
+    runs: dict[str, CellRun] = {}
     titles = {exercise.id: exercise for exercise in notebook.exercises}
     with Kernel(files, Limits(memory=64 * 2**30, cpu_seconds=3600, processes=4096), sandbox=False) as kernel:
         for cell in normalised.notebook.cells:
@@ -71,9 +73,10 @@ def _check(notebook: CourseNotebook, data: bytes, files: dict[str, bytes]) -> It
             if cell.cell_type == "code" and (
                 kind in ("solution", "tests") or cell.id in EXECUTED_GIVEN or cell.metadata.get("hw11") == "extra"
             ):
-                run = kernel.execute(cell.source)
+                runs[cell.id] = run = kernel.execute(cell.source)
                 if kind == "tests" and run.status != "ok":
-                    failed.setdefault(owners[cell.id].id, _message(run))
+                    exercise = owners[cell.id].id
+                    failed.setdefault(exercise, "\n".join([_message(run), *failed_before(exercise, runs)]))
             if cell.id in owners and cell.id == owners[cell.id].cells[-1]:
                 exercise = titles[owners[cell.id].id]
                 yield _result(notebook, exercise, failed.get(exercise.id), normalised.answered)

@@ -63,6 +63,14 @@ def test_wrong_solution_loses_its_own_points_only_and_is_told_why(toy, solution,
     assert "-21.5" not in json.dumps(grade.as_dict()["notebooks"]["0_sums"]["results"])
 
 
+def test_solution_that_python_cannot_read_is_named_not_only_the_missing_name(toy):
+    grade = toy.grade(toy.solved(double="def double(x)\n    return 2 * x"))
+    faults = grade.notebooks["0_sums"].results["test-double"].faults
+    assert faults[0] == "NameError: name 'double' is not defined"
+    assert faults[1].startswith("Cell double, which these tests need, ended with SyntaxError: expected ':'")
+    assert scores(grade) == {"double": 0.0, "area": 2.0}
+
+
 TRICKS = {
     "emits what it likes": "def double(x):\n    emit('double of a secret number', 0.0)\n    return 2.0",
     "replaces emit": "emit = lambda *a: None\ndef double(x):\n    return 2.0",

@@ -118,6 +118,10 @@ def test_check_says_what_is_done_wrong_and_next(tmp_path, toy):
     (tmp_path / "code/hw11/0_sums.ipynb").write_text(nbformat.writes(notebook))
     found = [(check.title, check.state) for check in check_notebooks(tmp_path, ("0_",))]
     assert found == [("double", "failed"), ("area", "todo"), ("Question 1", "unanswered")]
+    notebook.cells[3].source = "def double(x)"
+    (tmp_path / "code/hw11/0_sums.ipynb").write_text(nbformat.writes(notebook))
+    first = next(check_notebooks(tmp_path, ("0_",)))
+    assert first.state == "failed" and "Cell double, which these tests need, ended with SyntaxError" in first.message
     (tmp_path / "code/hw11/0_sums.ipynb").write_text(nbformat.writes(toy.solved()))
     assert {check.state for check in check_notebooks(tmp_path, ("0_",))} == {"passed"}
     (tmp_path / "code/hw11/0_sums.ipynb").write_text("<html>")
