@@ -64,15 +64,22 @@ function notice(text) {
   $("notice").hidden = !text;
 }
 
-async function attempt(work) {
-  try {
-    notice(null);
-    return await work();
-  } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    notice(error.message);
-    return undefined;
-  }
+// What buttons ask for is done one after the other: nobody's boss is shown under another's name. Not to be nested.
+let queue = Promise.resolve();
+function attempt(work) {
+  queue = queue.then(async () => {
+    try {
+      notice(null);
+      return await work();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      notice(error.message);
+      return undefined;
+    }
+  });
+  const result = queue;
+  queue = queue.catch(() => {});
+  return result;
 }
 
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
@@ -387,9 +394,20 @@ async function addPlayer(name) {
 
 async function switchTo(number) {
   if (phase !== "idle") endWithoutResult();
+  $("begin").disabled = true; // until it is known whether a fight goes on
+  delete $("begin").dataset.resume;
+  $("begin").textContent = "Fight";
   current = number;
   savePlayers();
   showPlayers();
+  try {
+    await meet();
+  } finally {
+    $("begin").disabled = false;
+  }
+}
+
+async function meet() {
   try {
     await refresh();
   } catch (error) {
