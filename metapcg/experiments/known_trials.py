@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from metapcg.learning.policies import Params
-from metapcg.learning.recurrent_policies import RecurrentPolicy
+from metapcg.learning.recurrent_policies import RecurrentPolicy, TabularRecurrentPolicy
 from metapcg.learning.recurrent_training import RecurrentSettings, train_recurrent, trial_returns
 from metapcg.tasks.bandit import AGENTS, BernoulliBandits, play, sample_bandits
-from metapcg.tasks.tabular_mdp import TabularProblem, optimal_values, sample_mdps
+from metapcg.tasks.tabular_mdp import TabularProblem, TransitionProblem, optimal_values, sample_mdps
 
 PUBLISHED_BANDITS: dict[tuple[int, int], dict[str, float]] = {
     (10, 5): {"random": 5.0, "thompson": 5.7, "greedy": 6.6, "ucb1": 6.7, "rl2": 6.7},
@@ -31,6 +31,56 @@ PUBLISHED_BANDITS: dict[tuple[int, int], dict[str, float]] = {
 """(pulls n, arms k) → agent → mean total reward."""
 
 PUBLISHED_MDPS: dict[int, dict[str, float]] = {
+    10: {"random": 100.1, "psrl": 138.1, "greedy": 134.8, "ucrl2": 146.6, "rl2": 156.2},
+    25: {"random": 250.2, "psrl": 408.8, "greedy": 368.8, "ucrl2": 424.1, "rl2": 445.7},
+}
+"""Episodes n → agent → mean total reward."""
+
+
+@dataclass(frozen=True)
+class TrialBudget:
+    """How much is trained and tested.
+
+    Attributes:
+        settings: of the training loop.
+        trials: tasks per batch, one trial each.
+        memory: size of the hidden state.
+        test_tasks: new tasks that the result is measured on.
+    """
+
+    settings: RecurrentSettings
+    trials: int
+    memory: int = 64
+    test_tasks: int = 4000
+
+
+_SHORT = RecurrentSettings(
+    iterations=60, gamma=1.0, lam=0.3, bootstrap=False, lr=1e-2, epochs=4, minibatches=4, entropy_weight=0.0
+)
+
+# Over a hundred pulls it pays to explore, and a pull's worth shows late.
+_HUNDRED = RecurrentSettings(
+    iterations=120, gamma=0.95, lam=0.9, bootstrap=False, lr=6e-3, epochs=3, minibatches=4, entropy_weight=0.01,
+    max_gradient_norm=0.5, reward_spread=1.0,
+)  # fmt: skip
+
+BANDITS: dict[str, dict[tuple[int, int], TrialBudget]] = {
+    "smoke": {(10, 5): TrialBudget(dataclasses.replace(_SHORT, iterations=2), 50, test_tasks=200)},
+    "quick": {(10, 5): TrialBudget(_SHORT, 1000), (10, 10): TrialBudget(_SHORT, 1000)},
+    "full": {
+        (10, 5): TrialBudget(dataclasses.replace(_SHORT, iterations=200), 1000, test_tasks=20000),
+        (10, 10): TrialBudget(dataclasses.replace(_SHORT, iterations=200), 1000, test_tasks=20000),
+        (100, 5): TrialBudget(_HUNDRED, 500),
+    },
+}
+"""Profile → (n, k) → budget."""
+
+_LONG = RecurrentSettings(
+    iterations=120, gamma=0.8, lam=0.8, bootstrap=False, lr=5e-3, epochs=4, minibatches=4, entropy_weight=0.03,
+    max_gradient_norm=0.5, reward_spread=0.7,
+)  # fmt: skip
+
+MDPS: dict[int, dict[str, float]] = {
     10: {"random": 100.1, "psrl": 138.1, "greedy": 134.8, "ucrl2": 146.6, "rl2": 156.2},
     25: {"random": 250.2, "psrl": 408.8, "greedy": 368.8, "ucrl2": 424.1, "rl2": 445.7},
 }
@@ -143,6 +193,16 @@ def run_bandits(
     )  # fmt: skip
 
 
+MDP_INPUTS: dict[str, tuple[Callable[[int], Any], type[TabularProblem]]] = {
+    "table": (lambda memory: TabularRecurrentPolicy(10, 110, 5, memory), TransitionProblem),
+    "transitions": (lambda memory: RecurrentPolicy(110, 5, memory), TransitionProblem),
+    "plain": (lambda memory: RecurrentPolicy(10, 5, memory), TabularProblem),
+}
+"""What the network sees and how it is read → (memory → policy, problem). ``table`` is what works: the last step shown
+as an entry of a table, and weights of its own for every state. The others are there to be measured beside it:
+``transitions`` sees the same and is read like a bandit's memory, ``plain`` sees the state alone."""
+
+
 def run_mdps(
     functions: Any,
     episodes: int,
@@ -150,11 +210,24 @@ def run_mdps(
     seed: int = 0,
     device: torch.device | str = "cpu",
     on_iteration: Callable[[int, Params, dict[str, float]], None] | None = None,
+    inputs: str = "table",
 ) -> TrialResult:
-    """Train RL² on random tabular MDPs and test it on new ones; arguments as for ``run_bandits``."""
+    """Train RL² on random tabular MDPs and test it on new ones.
+
+    Args:
+        functions, budget, seed: as for ``run_bandits``.
+        episodes: n, per trial.
+        inputs: see ``MDP_INPUTS``.
+
+    Raises:
+        ValueError: unknown inputs.
+    """
+    if inputs not in MDP_INPUTS:
+        raise ValueError(f"inputs: need one of {', '.join(MDP_INPUTS)}, got {inputs!r}")
+    make_policy, problem = MDP_INPUTS[inputs]
     return _run(
-        functions, RecurrentPolicy(10, 5, budget.memory), episodes, budget, seed, device, on_iteration,
-        lambda count, s: TabularProblem(sample_mdps(count, s)),
+        functions, make_policy(budget.memory), episodes, budget, seed, device, on_iteration,
+        lambda count, s: problem(sample_mdps(count, s)),
     )  # fmt: skip
 
 

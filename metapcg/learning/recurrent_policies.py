@@ -5,7 +5,7 @@ what the previous step did and paid) and the memory h_{t-1} into a new memory h_
 The cell, the input and the unrolling over a trial are exercises and come from a notebook; this module holds what stands
 around them: parameters, the encoding of observations, and the two heads.
 
-Both classes have the same methods, so ``recurrent_training`` does not tell them apart:
+All classes have the same methods, so ``recurrent_training`` does not tell them apart:
 
 * ``init(generator)`` draws the parameters; those named ``scale.*`` are not trained, ``calibrate`` sets them;
 * ``encode(params, obs)`` → (..., places, F), and ``features(encoded)`` → (..., F), the observation's part of the input;
@@ -130,6 +130,50 @@ class RecurrentPolicy(_Memory):
     def value(self, params: Params, encoded: Tensor, hidden: Tensor) -> Tensor:
         """Expected discounted return of the rest of the trial, (...)."""
         return self._in_units(params, hidden @ params["value.weight"] + params["value.bias"])
+
+
+class TabularRecurrentPolicy(RecurrentPolicy):
+    """For tabular MDPs seen through ``metapcg.tasks.tabular_mdp.TransitionProblem``: what is remembered is a table.
+
+    Two things are unlike ``RecurrentPolicy``, and both help it off the plateau of an agent that only learns which
+    action is good on average (``benchmarks/tabular_mdp_inputs.py``). Every state reads its action logits off the memory
+    with weights of its own. And the update gates begin open for the past, with time constants τ spread evenly from two
+    steps to ``span`` (Tallec and Ollivier 2018, "Can recurrent neural networks warp time?", section 2): a state is met
+    again after some ten steps, and a gate that forgets half at every step leaves nothing by then, nor a gradient.
+
+    Args:
+        num_states: S; the state is one-hot in the first S numbers of ``obs["state"]``.
+        observation_size, num_actions, memory: as for ``RecurrentPolicy``.
+        span: longest time constant in steps; of the order of a trial.
+
+    Raises:
+        ValueError: a span of two steps or less.
+    """
+
+    def __init__(
+        self, num_states: int, observation_size: int, num_actions: int, memory: int = 64, span: float = 50.0
+    ) -> None:
+        super().__init__(observation_size, num_actions, memory)
+        if not span > 2.0:
+            raise ValueError(f"span: needs more than two steps, got {span}")
+        self.num_states, self.span = num_states, span
+
+    def init(self, generator: torch.Generator) -> Params:
+        """Draw parameters; small weights of the heads, so that the first policy is nearly uniform."""
+        params = super().init(generator)
+        # σ(log(τ - 1)) = 1 - 1/τ: the share of the past that a step keeps.
+        spread = torch.rand(self.memory, generator=generator) * (self.span - 2.0) + 1.0  # τ - 1
+        params["gru.input.bias"][self.memory : 2 * self.memory] = torch.log(spread)
+        shape = (self.memory, self.num_states * self.num_action_codes)
+        params["table.weight"] = _uniform(shape, self.memory, 0.1, generator)
+        return params
+
+    def distribution(self, params: Params, encoded: Tensor, hidden: Tensor) -> Categorical:
+        """Distribution over A actions for memories (..., H), in the states of ``encoded`` (..., 1, F)."""
+        state = encoded[..., 0, : self.num_states]
+        table = (hidden @ params["table.weight"]).unflatten(-1, (self.num_states, self.num_action_codes))
+        own = (state.unsqueeze(-1) * table).sum(-2)
+        return Categorical(hidden @ params["logits.weight"] + params["logits.bias"] + own)
 
 
 class RecurrentCropPolicy(_Memory):

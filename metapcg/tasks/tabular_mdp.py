@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from metapcg.tasks.problem import Clock, Seed, check_count, check_discrete_actions, next_generator
 
-__all__ = ["TabularMDPs", "TabularProblem", "optimal_values", "oracle_actions", "sample_mdps"]
+__all__ = ["TabularMDPs", "TabularProblem", "TransitionProblem", "optimal_values", "oracle_actions", "sample_mdps"]
 
 
 class TabularMDPs(NamedTuple):
@@ -125,6 +125,42 @@ class TabularProblem:
 
     def _observe(self) -> NDArray[np.float32]:
         return np.eye(self.observation_size, dtype=np.float32)[self.states]
+
+
+class TransitionProblem(TabularProblem):
+    """The same MDPs, observed with the transition that led here: the φ(s, a, r, d) of Duan et al. (2016, section 2.2).
+
+    What there is to remember is a table, so the last step is shown as an entry of that table. An observation has
+    S + 2·S·A numbers: the state, one-hot; the pair of state and action of the step before, one-hot; the same with the
+    step's reward in place of the 1, less its mean over all MDPs and divided by its standard deviation over them (1 and
+    √2 for ``sample_mdps``). The last two are zero before the first step. An episode's end does not hide the step that
+    ended it; a new problem starts without one.
+
+    Arguments and attributes as for ``TabularProblem``.
+    """
+
+    def __init__(self, mdps: TabularMDPs, num_envs: int = 1, *, horizon: int = 10) -> None:
+        super().__init__(mdps, num_envs, horizon=horizon)
+        self._table = self.observation_size * self.num_actions
+        self._last = np.zeros((*self.states.shape, 2 * self._table), dtype=np.float32)
+        self.observation_size += 2 * self._table
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Take one action each; as for ``TabularProblem``, with longer observations."""
+        before, active = self.states, self.active
+        _, reward, terminated, truncated = super().step(actions)
+        entry = before * self.num_actions + np.asarray(actions)
+        last = np.zeros_like(self._last)
+        np.put_along_axis(last, entry[..., None], 1.0, -1)
+        np.put_along_axis(last, self._table + entry[..., None], ((reward - 1.0) / np.sqrt(2.0))[..., None], -1)
+        self._last = np.where(active[..., None], last, self._last)
+        return self._observe(), reward, terminated, truncated
+
+    def _observe(self) -> NDArray[np.float32]:
+        states = np.eye(self.mdps.mean_rewards.shape[1], dtype=np.float32)[self.states]
+        return np.concatenate([states, self._last], -1)
 
 
 def optimal_values(mdps: TabularMDPs, horizon: int = 10) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

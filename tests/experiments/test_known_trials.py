@@ -7,6 +7,7 @@ import pytest
 
 from metapcg.experiments.known_trials import (
     BANDITS,
+    MDP_INPUTS,
     MDPS,
     PUBLISHED_BANDITS,
     PUBLISHED_MDPS,
@@ -60,3 +61,12 @@ def test_result_has_a_reward_for_every_episode_of_every_new_task(run, budgets, k
 
 def test_half_width_is_that_of_a_mean():
     assert half_width(np.array([0.0, 2.0] * 50)) == pytest.approx(1.96 * 1.005 / 10, rel=1e-3)
+
+
+def test_what_the_network_sees_can_be_chosen(functions):
+    totals = {
+        inputs: run_mdps(functions, 10, MDPS["smoke"][10], inputs=inputs).history[0]["loss"] for inputs in MDP_INPUTS
+    }
+    assert len(set(totals.values())) == len(MDP_INPUTS) == 3
+    with pytest.raises(ValueError, match="inputs: need one of table, transitions, plain, got 'all'"):
+        run_mdps(functions, 10, MDPS["smoke"][10], inputs="all")

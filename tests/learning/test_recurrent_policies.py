@@ -9,7 +9,13 @@ from metapcg.envs.representations import REPRESENTATIONS
 from metapcg.games import GAMES
 from metapcg.learning.level_problem import LevelProblem
 from metapcg.learning.policies import NUM_ACTIONS
-from metapcg.learning.recurrent_policies import RecurrentCropPolicy, RecurrentPolicy, calibrate, trainable
+from metapcg.learning.recurrent_policies import (
+    RecurrentCropPolicy,
+    RecurrentPolicy,
+    TabularRecurrentPolicy,
+    calibrate,
+    trainable,
+)
 from metapcg.tasks.families import make_family
 
 
@@ -95,3 +101,26 @@ def test_settings_that_cannot_be_used_are_named():
         RecurrentPolicy(1, 2, memory=0)
     with pytest.raises(ValueError, match="feature_size: needs at least 1, got 0"):
         RecurrentPolicy(0, 2)
+
+
+def test_every_state_reads_the_memory_with_its_own_weights_in_a_tabular_policy(generator):
+    policy = TabularRecurrentPolicy(3, observation_size=5, num_actions=2, memory=4)
+    params = policy.init(generator)
+    state = torch.eye(3, 5)
+    hidden = torch.ones(3, 4)
+    logits = policy.distribution(params, policy.encode(params, {"state": state}), hidden).logits
+    own = params["table.weight"].sum(0).reshape(3, 2)
+    common = params["logits.weight"].sum(0)
+    expected = torch.log_softmax(common + own, -1)
+    assert torch.allclose(torch.log_softmax(logits, -1), expected, atol=1e-6)
+    assert (expected[0] - expected[1]).abs().max() > 1e-4
+
+
+def test_tabular_policy_begins_with_gates_that_keep_the_past(generator):
+    policy = TabularRecurrentPolicy(3, observation_size=5, num_actions=2, memory=500, span=50.0)
+    gates = policy.init(generator)["gru.input.bias"].chunk(3)
+    steps = 1.0 / (1.0 - torch.sigmoid(gates[1]))  # time constants
+    assert not gates[0].any() and not gates[2].any()
+    assert 2.0 <= float(steps.min()) < 5.0 and 45.0 < float(steps.max()) <= 50.0
+    with pytest.raises(ValueError, match="span: needs more than two steps"):
+        TabularRecurrentPolicy(3, 5, 2, span=2.0)

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from metapcg.tasks.tabular_mdp import TabularMDPs, TabularProblem, optimal_values, oracle_actions, sample_mdps
+from metapcg.tasks.tabular_mdp import (
+    TabularMDPs,
+    TabularProblem,
+    TransitionProblem,
+    optimal_values,
+    oracle_actions,
+    sample_mdps,
+)
 
 
 def half_width(values):
@@ -103,3 +110,27 @@ def test_bad_settings_and_actions_are_refused():
     problem.reset(0)
     with pytest.raises(ValueError, match="^actions: .*0 … 1"):
         problem.step([[2]])
+
+
+def test_transition_problem_shows_the_table_entry_and_the_reward_of_the_last_step():
+    mdps = sample_mdps(3, 5, num_states=4, num_actions=2)
+    plain, problem = TabularProblem(mdps, 2), TransitionProblem(mdps, 2)
+    assert problem.observation_size == 4 + 2 * 8
+    rng = np.random.default_rng(0)
+    plain.reset(7)
+    obs = problem.reset(7)
+    assert obs.shape == (3, 2, 20) and obs.dtype == np.float32 and not obs[..., 4:].any()
+    for _ in range(problem.horizon):
+        before, actions = problem.states.copy(), rng.integers(2, size=(3, 2))
+        short, paid, *_ = plain.step(actions)
+        obs, reward, *_ = problem.step(actions)
+        assert (obs[..., :4] == short).all() and (reward == paid).all()
+        pairs, rewards = obs[..., 4:12], obs[..., 12:]
+        assert (pairs.argmax(-1) == before * 2 + actions).all() and (pairs.sum(-1) == 1).all()
+        assert rewards.sum(-1) == pytest.approx((reward - 1.0) / np.sqrt(2.0))
+        assert ((rewards == 0) | (pairs == 1)).all()
+    last = obs[..., 4:].copy()
+    after, reward, *_ = problem.step(actions)  # the episode is over: nothing happens
+    assert not reward.any() and (after[..., 4:] == last).all()
+    assert (problem.reset()[..., 4:] == last).all(), "the step that ended an episode is seen when the next one begins"
+    assert not TransitionProblem(mdps, 2).reset(0)[..., 4:].any()
