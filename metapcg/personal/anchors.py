@@ -145,7 +145,12 @@ def play_fights(
 
     Returns:
         M lists of E trajectories, as the learner takes them.
+
+    Raises:
+        ValueError: another number of minds than of players.
     """
+    if len(minds) != problem.num_tasks:
+        raise ValueError(f"minds: need one for each of {problem.num_tasks} players, got {len(minds)}")
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
     fights, choices = root.spawn(2)
     generator = np.random.default_rng(choices)
@@ -153,10 +158,12 @@ def play_fights(
     shape = (problem.num_tasks, problem.num_envs)
     features, legal, actions, hp = [], [], [], [problem.state.hp]
     length = np.zeros(shape, dtype=int)
+    pi = np.empty((*shape, problem.num_actions))
     while problem.active.any():
         features.append(boss_features(problem.state, problem.rules))
         legal.append(boss_legal(problem.state))
-        pi = np.stack([mind.probabilities(f, m) for mind, f, m in zip(minds, features[-1], legal[-1], strict=True)])
+        for m in np.flatnonzero(problem.active.any(-1)):  # where all fights are over, any action will do
+            pi[m] = minds[m].probabilities(features[-1][m], legal[-1][m])
         actions.append(choose(pi, generator))
         length += problem.active
         problem.step(actions[-1])

@@ -126,3 +126,9 @@ def test_meta_learned_boss_learns_its_player_and_the_multi_task_one_does_not():
     assert after["meta-learned"] > before["meta-learned"] + 2.0, (before, after)
     assert after["meta-learned"] > after["multi-task"] + 1.5, (before, after)
     assert abs(after["multi-task"] - before["multi-task"]) < 1.5, (before, after)
+
+
+def test_every_player_needs_a_mind():
+    problem = ArenaProblem(named_styles("random", "kiting"))
+    with pytest.raises(ValueError, match="one for each of 2 players, got 1"):
+        play_fights([NumpyMind(random_weights())], problem, 0)
