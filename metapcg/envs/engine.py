@@ -27,7 +27,7 @@ from collections.abc import Mapping
 import numpy as np
 from numba import njit
 
-from metapcg.envs.random_streams import below, seed_streams, uniform
+from metapcg.envs.random_streams import below, next_words, seed_streams, to_unit_interval, uniform
 from metapcg.envs.representations import (
     NARROW,
     REPRESENTATIONS,
@@ -41,7 +41,7 @@ from metapcg.envs.representations import (
     turtle_tile,
     wide_cell,
 )
-from metapcg.games import GAMES, MAX_SIDE, Game, evaluate, get_game, goal_reached, reward
+from metapcg.games import GAMES, MAX_SIDE, Game, evaluate_change, get_game, goal_reached, reward, search_space
 from metapcg.games.tiles import OUTSIDE
 
 QUIRKS = "gym-pcgrl"
@@ -51,29 +51,14 @@ MAX_BUDGET = 65535
 """Largest number of changes an episode may allow: a heatmap cell is a uint16."""
 
 
-@njit(cache=True, nogil=True)
-def _copy_crop(padded, crop, x, y):
-    """Copy the window centred at cell (x, y) out of a padded level."""
-    side = crop.shape[0]
-    for row in range(side):
-        for column in range(side):
-            crop[row, column] = padded[y + row, x + column]
-
-
-@njit(cache=True, nogil=True)
-def _first_illegal(actions, active, num_actions):
-    """Return the flat index of the first active environment whose action does not exist, -1 if all exist."""
-    for task in range(actions.shape[0]):
-        for env in range(actions.shape[1]):
-            if active[task, env] and (actions[task, env] < 0 or actions[task, env] >= num_actions):
-                return task * actions.shape[1] + env
-    return -1
+NO_ILLEGAL_ACTION = -1
 
 
 @njit(cache=True, nogil=True)
 def _draw_levels(representation, mask, cumulative, densities, random_probs, quirks, streams, maps, positions):
     """Draw a level, then a position (x, y), for every environment in ``mask``, each from its own stream."""
-    height, width = maps.shape[2:]
+    height, width = maps.shape[2], maps.shape[3]
+    most = cumulative.shape[0] - 1
     for task in range(maps.shape[0]):
         for env in range(maps.shape[1]):
             if not mask[task, env]:
@@ -81,19 +66,23 @@ def _draw_levels(representation, mask, cumulative, densities, random_probs, quir
             stream = streams[task, env]
             if random_probs and not quirks:
                 densities[task, env] = uniform(stream)
+            a, b, c, d = stream[0], stream[1], stream[2], stream[3]
             for y in range(height):
                 for x in range(width):
-                    draw = uniform(stream)
+                    bits, a, b, c, d = next_words(a, b, c, d)
+                    draw = to_unit_interval(bits)
                     tile = 0
                     if random_probs:
-                        tile = 0 if draw < densities[task, env] else 1
+                        tile += draw >= densities[task, env]
                     else:
-                        while tile < cumulative.shape[0] - 1 and draw >= cumulative[tile]:
-                            tile += 1
+                        for other in range(most):
+                            tile += draw >= cumulative[other]
                     maps[task, env, y, x] = tile
+            stream[0], stream[1], stream[2], stream[3] = a, b, c, d
             if random_probs and quirks:
                 densities[task, env] = uniform(stream)
-            positions[task, env, :] = 0
+            positions[task, env, 0] = 0
+            positions[task, env, 1] = 0
             if representation != WIDE:
                 positions[task, env, 0] = below(stream, width)
                 positions[task, env, 1] = below(stream, height)
@@ -102,20 +91,33 @@ def _draw_levels(representation, mask, cumulative, densities, random_probs, quir
 @njit(cache=True, nogil=True)
 def _advance(
     starting, mask, game_index, representation, random_tile, warp, quirks, stop_at_goal, solver_power,
-    codes, parameters, weights, low, high, max_changes, max_iterations, actions, given_positions, use_given,
+    num_actions, codes, parameters, weights, low, high, max_changes, max_iterations,
+    actions, given_positions, use_given,
     streams, maps, padded, crops, positions, heatmap, stats, start_stats,
-    rewards, iterations, changes, terminated, truncated, active,
+    rewards, iterations, changes, terminated, truncated, active, old_stats, space,
 ):  # fmt: skip
     """Start episodes (``starting``) or take a step, in the environments of ``mask``.
 
     Both stand in one kernel because both evaluate levels, and the code of the statistics would otherwise be compiled
     twice. Starting keeps the level and the position and clears everything else that belongs to an episode.
+
+    ``old_stats`` is scratch for one environment's statistics, ``space`` the memory of the statistics' searches.
+
+    Returns the flat index of the first environment in ``mask`` whose action does not exist; then nothing was done.
+    NO_ILLEGAL_ACTION if all exist.
     """
-    height, width = maps.shape[2:]
-    margin = crops.shape[2] // 2
-    new_stats = np.empty(stats.shape[2], np.int64)
+    num_envs = maps.shape[1]
+    height, width = maps.shape[2], maps.shape[3]
+    side = crops.shape[2]
+    margin = side // 2
+    num_stats = stats.shape[2]
+    if not starting:
+        for task in range(maps.shape[0]):
+            for env in range(num_envs):
+                if mask[task, env] and (actions[task, env] < 0 or actions[task, env] >= num_actions):
+                    return task * num_envs + env
     for task in range(maps.shape[0]):
-        for env in range(maps.shape[1]):
+        for env in range(num_envs):
             if not starting:
                 rewards[task, env] = 0.0
             if not mask[task, env]:
@@ -123,7 +125,7 @@ def _advance(
             x = positions[task, env, 0]
             y = positions[task, env, 1]
             evaluated = starting
-            cell_x, cell_y, tile = x, y, np.int64(-1)
+            cell_x, cell_y, tile, before = x, y, np.int64(-1), np.int64(-1)
             if starting:
                 for row in range(height):
                     for column in range(width):
@@ -151,32 +153,40 @@ def _advance(
                     cell_x, cell_y, tile = wide_cell(action, width, codes.shape[0])
                 positions[task, env, 0] = x
                 positions[task, env, 1] = y
-                if tile >= 0 and maps[task, env, cell_y, cell_x] != tile:
-                    evaluated = True
-                    maps[task, env, cell_y, cell_x] = tile
-                    padded[task, env, cell_y + margin, cell_x + margin] = codes[tile]
-                    changes[task, env] += 1
-                    if quirks and representation == NARROW:
-                        heatmap[task, env, y, x] += 1
-                    else:
-                        heatmap[task, env, cell_y, cell_x] += 1
+                if tile >= 0:
+                    before = np.int64(maps[task, env, cell_y, cell_x])
+                    if before != tile:
+                        evaluated = True
+                        maps[task, env, cell_y, cell_x] = tile
+                        padded[task, env, cell_y + margin, cell_x + margin] = codes[tile]
+                        changes[task, env] += 1
+                        if quirks and representation == NARROW:
+                            heatmap[task, env, y, x] += 1
+                        else:
+                            heatmap[task, env, cell_y, cell_x] += 1
             if starting or representation != WIDE:
-                _copy_crop(padded[task, env], crops[task, env], x, y)
+                for row in range(side):
+                    for column in range(side):
+                        crops[task, env, row, column] = padded[task, env, y + row, x + column]
             if evaluated:
-                evaluate(game_index, maps[task, env], solver_power, quirks, new_stats)
+                for index in range(num_stats):
+                    old_stats[index] = stats[task, env, index]
+                evaluate_change(
+                    game_index, maps[task, env], cell_x, cell_y, before, solver_power, quirks, stats[task, env], space
+                )
             if starting:
-                stats[task, env, :] = new_stats
-                start_stats[task, env, :] = new_stats
+                for index in range(num_stats):
+                    start_stats[task, env, index] = stats[task, env, index]
                 continue
             if evaluated:
-                rewards[task, env] = reward(new_stats, stats[task, env], weights[task], low[task], high[task], quirks)
-                stats[task, env, :] = new_stats
+                rewards[task, env] = reward(stats[task, env], old_stats, weights[task], low[task], high[task], quirks)
             if stop_at_goal and goal_reached(game_index, stats[task, env], start_stats[task, env], parameters, quirks):
                 terminated[task, env] = True
                 active[task, env] = False
             elif changes[task, env] >= max_changes[task] or iterations[task, env] >= max_iterations[task]:
                 truncated[task, env] = True
                 active[task, env] = False
+    return NO_ILLEGAL_ACTION
 
 
 class LevelEngine:
@@ -288,6 +298,9 @@ class LevelEngine:
         self._solver_power = int(self.parameters.get("solver_power", 0))
         self._cumulative = np.cumsum(self.start_probabilities)
         self._codes = np.array(self.game.codes, np.uint8)
+
+        self._old_stats = np.zeros(len(self.game.statistics), np.int64)
+        self._space = search_space(self.height, self.width, self._solver_power)
 
         self.num_tiles = len(self.game.tiles)
         self.num_actions = count_actions(self.representation, self.num_tiles, self.width, self.height)
@@ -479,30 +492,29 @@ class LevelEngine:
                 f"actions: needs integers of shape {self.active.shape}, got {actions.dtype} of shape {actions.shape}"
             )
         actions = np.ascontiguousarray(actions, np.int64)
-        illegal = _first_illegal(actions, self.active, self.num_actions)
-        if illegal >= 0:
+        if next_positions is not None:
+            if self._representation != NARROW:
+                raise ValueError(f"next_positions: only narrow takes them, not {self.representation}")
+            next_positions = self._check_positions("next_positions", next_positions)
+        illegal = self._advance(False, self.active, actions, next_positions)
+        if illegal != NO_ILLEGAL_ACTION:
             task, env = divmod(illegal, self.num_envs)
             raise ValueError(
                 f"actions: {self.game.name}-{self.representation} has actions 0 … {self.num_actions - 1}, "
                 f"got {actions[task, env]} for task {task}, environment {env}"
             )
-        if next_positions is None:
-            self._advance(False, self.active, actions)
-        else:
-            if self._representation != NARROW:
-                raise ValueError(f"next_positions: only narrow takes them, not {self.representation}")
-            self._advance(False, self.active, actions, self._check_positions("next_positions", next_positions))
         return self.rewards, self.terminated, self.truncated
 
     def _advance(self, starting, mask, actions, next_positions=None):
         given = self.positions if next_positions is None else next_positions
-        _advance(
+        return _advance(
             starting, mask, self.game.index, self._representation, self.random_tile, self.warp, self._quirks,
-            self.stop_at_goal, self._solver_power, self._codes, self._parameters,
+            self.stop_at_goal, self._solver_power, self.num_actions, self._codes, self._parameters,
             self.weights, self.low, self.high, self.max_changes, self.max_iterations,
             actions, given, next_positions is not None,
             self.streams, self.maps, self.padded, self.crops, self.positions, self.heatmap, self.stats,
             self.start_stats, self.rewards, self.iterations, self.changes, self.terminated, self.truncated, self.active,
+            self._old_stats, self._space,
         )  # fmt: skip
 
     def _start(self, mask):

@@ -41,24 +41,36 @@ def seed_streams(key, mask, streams):
 
 
 @njit(cache=True, nogil=True)
+def next_words(a, b, c, d):
+    """Return 64 random bits (xoshiro256++) and the four words of the advanced stream."""
+    total = a + d
+    result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + a
+    shifted = b << np.uint64(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    return result, a, b, c, (d << np.uint64(45)) | (d >> np.uint64(19))
+
+
+@njit(cache=True, nogil=True)
 def next_uint64(stream):
-    """Advance one stream (uint64 (4,)) and return 64 random bits (xoshiro256++)."""
-    total = stream[0] + stream[3]
-    result = ((total << np.uint64(23)) | (total >> np.uint64(41))) + stream[0]
-    shifted = stream[1] << np.uint64(17)
-    stream[2] ^= stream[0]
-    stream[3] ^= stream[1]
-    stream[1] ^= stream[2]
-    stream[0] ^= stream[3]
-    stream[2] ^= shifted
-    stream[3] = (stream[3] << np.uint64(45)) | (stream[3] >> np.uint64(19))
+    """Advance one stream (uint64 (4,)) and return 64 random bits."""
+    result, stream[0], stream[1], stream[2], stream[3] = next_words(stream[0], stream[1], stream[2], stream[3])
     return result
 
 
 @njit(cache=True, nogil=True)
+def to_unit_interval(bits):
+    """Return 64 random bits as a float64 uniform on [0, 1) with 53 random bits."""
+    return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@njit(cache=True, nogil=True)
 def uniform(stream):
-    """Return a float64 uniform on [0, 1) with 53 random bits."""
-    return np.float64(next_uint64(stream) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    """Return a float64 uniform on [0, 1)."""
+    return to_unit_interval(next_uint64(stream))
 
 
 @njit(cache=True, nogil=True)

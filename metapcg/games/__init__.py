@@ -14,6 +14,7 @@ from metapcg.games.binary import BINARY, binary_goal, evaluate_binary
 from metapcg.games.game import MAX_SIDE, Game
 from metapcg.games.reward import potential, range_reward, reward
 from metapcg.games.sokoban import SOKOBAN, evaluate_sokoban, sokoban_goal, solve
+from metapcg.games.sokoban_solver import search_space
 from metapcg.games.zelda import ZELDA, evaluate_zelda, zelda_goal
 
 __all__ = [
@@ -21,13 +22,17 @@ __all__ = [
     "MAX_SIDE",
     "Game",
     "evaluate",
+    "evaluate_change",
     "get_game",
     "goal_reached",
     "potential",
     "range_reward",
     "reward",
+    "search_space",
     "solve",
 ]
+
+SOKOBAN_INDEX = SOKOBAN.index
 
 GAMES: dict[str, Game] = {game.name: game for game in (BINARY, ZELDA, SOKOBAN)}
 
@@ -43,6 +48,27 @@ def get_game(name: str) -> Game:
     return GAMES[name]
 
 
+@njit(cache=True, nogil=True, inline="always")
+def evaluate_change(game_index, level, x, y, before, solver_power, quirks, stats, space):
+    """Brings the statistics of a level up to date after one cell was changed.
+
+    What follows from the changed cell alone (counts, regions unless the cell joins or parts some) is not counted again.
+
+    Args:
+        game_index, level, solver_power, quirks: see `evaluate`; the level is already changed.
+        x, y: the cell.
+        before: tile number that the cell had when `stats` were written; -1 if they hold nothing yet.
+        stats: (statistics,) int64, those of the level before the change, overwritten.
+        space: `search_space` for the size of the level and the budget; other games than sokoban ignore it.
+    """
+    if game_index == 0:
+        evaluate_binary(level, quirks, stats)
+    elif game_index == 1:
+        evaluate_zelda(level, x, y, before, quirks, stats)
+    else:
+        evaluate_sokoban(level, x, y, before, solver_power, quirks, stats, space)
+
+
 @njit(cache=True, nogil=True)
 def evaluate(game_index, level, solver_power, quirks, stats):
     """Writes the statistics of a level.
@@ -54,12 +80,9 @@ def evaluate(game_index, level, solver_power, quirks, stats):
         quirks: bool, reproduce gym-pcgrl.
         stats: (statistics,) int64, overwritten, in the order of `Game.statistics`.
     """
-    if game_index == 0:
-        evaluate_binary(level, quirks, stats)
-    elif game_index == 1:
-        evaluate_zelda(level, quirks, stats)
-    else:
-        evaluate_sokoban(level, solver_power, quirks, stats)
+    height, width = level.shape
+    space = search_space(height, width, solver_power if game_index == SOKOBAN_INDEX else 0)
+    evaluate_change(game_index, level, 0, 0, -1, solver_power, quirks, stats, space)
 
 
 @njit(cache=True, nogil=True)

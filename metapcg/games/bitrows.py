@@ -9,14 +9,15 @@ import numpy as np
 from numba import njit
 
 from metapcg.games.bitboard import ONE, ZERO, popcount, read_row
+from metapcg.games.memory import rows_of
 
-UNLIMITED = 1 << 30
+UNLIMITED = np.int64(1 << 30)
 
 
 @njit(cache=True, nogil=True)
 def read_cells(level, kinds):
     """The cells of a level whose tile is among `kinds`, a uint64 with one bit per tile number."""
-    rows = np.zeros(level.shape[0] + 3, np.uint64)
+    rows = rows_of(level.shape[0])
     for y in range(level.shape[0]):
         rows[y + 1] = read_row(level, y, kinds)
     return rows
@@ -145,7 +146,7 @@ def take_singles(rows):
 @njit(cache=True, nogil=True)
 def count_regions(rows):
     """Number of connected parts; empties the set."""
-    frontier = np.zeros(rows.shape[0], np.uint64)
+    frontier = rows_of(rows.shape[0] - 3)
     regions = take_singles(rows)
     for y in range(1, rows.shape[0] - 2):
         while rows[y]:
@@ -157,8 +158,8 @@ def count_regions(rows):
 @njit(cache=True, nogil=True)
 def regions_and_double_sweep(rows):
     """See `metapcg.games.paths.regions_and_double_sweep`; empties the set."""
-    region = np.zeros(rows.shape[0], np.uint64)
-    frontier = np.zeros(rows.shape[0], np.uint64)
+    region = rows_of(rows.shape[0] - 3)
+    frontier = rows_of(rows.shape[0] - 3)
     regions = take_singles(rows)
     longest = 0
     for y in range(1, rows.shape[0] - 2):
@@ -176,9 +177,9 @@ def regions_and_double_sweep(rows):
 @njit(cache=True, nogil=True)
 def regions_and_longest_path(rows):
     """See `metapcg.games.paths.regions_and_longest_path`; empties the set."""
-    region = np.zeros(rows.shape[0], np.uint64)
-    frontier = np.zeros(rows.shape[0], np.uint64)
-    remaining = np.zeros(rows.shape[0], np.uint64)
+    region = rows_of(rows.shape[0] - 3)
+    frontier = rows_of(rows.shape[0] - 3)
+    remaining = rows_of(rows.shape[0] - 3)
     regions = take_singles(rows)
     longest = 0
     for y in range(1, rows.shape[0] - 2):
@@ -221,7 +222,7 @@ def longest_path(region, start_y, start, end_y, end, steps, longest, frontier, r
         start_y, start, end_y, end, steps = end_y, end, far_y, far, back
     longest = max(longest, steps)
     half = steps // 2
-    candidates = np.zeros(region.shape[0], np.uint64)
+    candidates = rows_of(region.shape[0] - 3)
     spread_within(region, candidates, remaining, start_y, start, half)
     spread_within(region, frontier, remaining, end_y, end, steps - half)
     for y in range(region.shape[0]):
@@ -234,7 +235,7 @@ def longest_path(region, start_y, start, end_y, end, steps, longest, frontier, r
     candidates[end_y] &= ~end
     ball(region, remaining, middle_y, middle, longest // 2)
     remove(candidates, remaining)
-    y = 1
+    y = np.int64(1)
     while y < region.shape[0]:
         if candidates[y] == ZERO:
             y += 1
@@ -256,7 +257,7 @@ def steps_between(start, goal, rows):
     y, bit = first_cell(start)
     if goal[y] & bit:
         return 0
-    frontier = np.zeros(rows.shape[0], np.uint64)
+    frontier = rows_of(rows.shape[0] - 3)
     steps = 0
     frontier[y] = bit
     rows[y] &= ~bit

@@ -6,6 +6,8 @@ Rooms are flat: cell (y, x) of a room `width` wide, its wall all round included,
 import numpy as np
 from numba import njit
 
+from metapcg.games.memory import flags, words
+
 
 @njit(cache=True, nogil=True)
 def corner_deadlocks(wall, target, width):
@@ -22,8 +24,8 @@ def corner_deadlocks(wall, target, width):
     Returns:
         (cells,) bool.
     """
-    dead = np.zeros(wall.shape[0], np.bool_)
-    corner = np.zeros(wall.shape[0], np.bool_)
+    dead = flags(wall.shape[0])
+    corner = flags(wall.shape[0])
     for cell in range(width, wall.shape[0] - width):
         if not wall[cell] and not target[cell]:
             corner[cell] = (wall[cell - width] or wall[cell + width]) and (wall[cell - 1] or wall[cell + 1])
@@ -52,8 +54,8 @@ def dead_squares(wall, target, width):
 
     Args and returns as `corner_deadlocks`.
     """
-    dead = np.zeros(wall.shape[0], np.bool_)
-    stack = np.zeros(wall.shape[0], np.int64)
+    dead = flags(wall.shape[0])
+    stack = words(wall.shape[0])
     count = 0
     for cell in range(wall.shape[0]):
         dead[cell] = not wall[cell] and not target[cell]
@@ -134,9 +136,10 @@ def count_deadlocked_crates(levels, solid, crate, target):
     result = np.zeros(count, np.int64)
     padded = width + 2
     for n in range(count):
-        walls = np.ones((height + 2) * padded, np.bool_)
-        crates = np.zeros((height + 2) * padded, np.bool_)
-        targets = np.zeros((height + 2) * padded, np.bool_)
+        walls = flags((height + 2) * padded)
+        walls[:] = True
+        crates = flags((height + 2) * padded)
+        targets = flags((height + 2) * padded)
         for y in range(height):
             for x in range(width):
                 cell = (y + 1) * padded + x + 1

@@ -33,6 +33,79 @@ def count_regions(level, passable):
     return bitrows.count_regions(bitrows.read_cells(level, passable))
 
 
+@njit(cache=True, nogil=True)
+def sets_beside(level, x, y, passable):
+    """Number of sets of passable cells beside (x, y) that hang together within the eight cells round it.
+
+    With none, the cell is a region of its own when it is passable; with one, there are as many regions whether it is
+    passable or not; with more, only a search can tell.
+
+    Args:
+        level: (H, W) uint8.
+        x, y: a cell.
+        passable: uint64 set of tiles.
+    """
+    height, width = level.shape
+    ring = 0  # bits: above, above right, right, and so on clockwise
+    if y > 0:
+        ring |= is_among(level[y - 1, x], passable)
+        if x + 1 < width:
+            ring |= is_among(level[y - 1, x + 1], passable) << 1
+        if x > 0:
+            ring |= is_among(level[y - 1, x - 1], passable) << 7
+    if x + 1 < width:
+        ring |= is_among(level[y, x + 1], passable) << 2
+    if y + 1 < height:
+        if x + 1 < width:
+            ring |= is_among(level[y + 1, x + 1], passable) << 3
+        ring |= is_among(level[y + 1, x], passable) << 4
+        if x > 0:
+            ring |= is_among(level[y + 1, x - 1], passable) << 5
+    if x > 0:
+        ring |= is_among(level[y, x - 1], passable) << 6
+    beside = ring & 0b01010101
+    corners = ring >> 1 & 0b01010101
+    following = beside >> 2 | (beside & 1) << 6
+    joined = beside & corners & following
+    sets = count_of_four(beside) - count_of_four(joined)
+    return 1 if beside and sets == 0 else sets  # 0 only if all four are joined in a ring
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_among(tile, kinds):
+    """1 if the tile's bit is set in `kinds`, else 0."""
+    return np.int64(kinds >> np.uint64(tile)) & 1
+
+
+@njit(cache=True, nogil=True, inline="always")
+def count_of_four(bits):
+    """Number of set bits among bits 0, 2, 4 and 6."""
+    return (bits & 1) + (bits >> 2 & 1) + (bits >> 4 & 1) + (bits >> 6 & 1)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def regions_after_change(level, x, y, before, regions, passable):
+    """Number of connected sets of passable cells after one cell was changed.
+
+    Args:
+        level: (H, W) uint8, 1..32 each way, already changed.
+        x, y: the cell.
+        before: tile number that the cell had; -1 if the whole level is new.
+        regions: number of regions before.
+        passable: uint64 set of tiles.
+    """
+    if before >= 0:
+        opened = is_among(level[y, x], passable) - is_among(before, passable)
+        if opened == 0:
+            return regions
+        sets = sets_beside(level, x, y, passable)
+        if sets == 0:
+            return regions + opened
+        if sets == 1:
+            return regions
+    return count_regions(level, passable)
+
+
 @njit(cache=True, nogil=True, inline="always")
 def regions_and_double_sweep(level, passable):
     """Number of regions and gym-pcgrl's path length.

@@ -69,5 +69,7 @@ def reward(new_stats, old_stats, weights, low, high, quirks):
     """
     total = 0.0
     for term in range(weights.shape[0]):
+        if new_stats[term] == old_stats[term]:
+            continue  # adds 0
         total += weights[term] * range_reward(new_stats[term], old_stats[term], low[term], high[term], quirks)
     return total

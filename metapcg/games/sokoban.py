@@ -90,8 +90,8 @@ from numba import njit
 
 from metapcg.games import tiles
 from metapcg.games.game import Game
-from metapcg.games.paths import count_regions, tile_set
-from metapcg.games.sokoban_solver import MOVES, STATUS_NAMES, solve_level
+from metapcg.games.paths import regions_after_change, tile_set
+from metapcg.games.sokoban_solver import DEPTH, MOVES, NODE_WORDS, STATUS_NAMES, search_space, solve_level, trace
 
 EMPTY, SOLID, PLAYER, CRATE, TARGET = range(5)
 NOT_SOLID = tile_set(EMPTY, PLAYER, CRATE, TARGET)
@@ -114,27 +114,37 @@ SOKOBAN = Game(
 
 
 @njit(cache=True, nogil=True, inline="always")
-def evaluate_sokoban(level, solver_power, quirks, stats):
-    """Writes (player, crate, target, regions, ratio, dist-win, sol-length) of a (H, W) uint8 level into stats."""
+def evaluate_sokoban(level, x, y, before, solver_power, quirks, stats, space):
+    """Writes (player, crate, target, regions, ratio, dist-win, sol-length) of a (H, W) uint8 level into stats.
+
+    `before`: the tile that cell (x, y) had when stats, which then hold those of that level, were written; or -1.
+    `space`: memory of the solver.
+    """
     height, width = level.shape
-    players = crates = targets = 0
-    for y in range(height):
-        for x in range(width):
-            tile = level[y, x]
-            players += tile == PLAYER
-            crates += tile == CRATE
-            targets += tile == TARGET
-    stats[0] = players
-    stats[1] = crates
-    stats[2] = targets
-    stats[3] = count_regions(level, NOT_SOLID)
+    if before < 0:
+        for k in range(3):
+            stats[k] = 0
+        for row in range(height):
+            for column in range(width):
+                if level[row, column] >= PLAYER:
+                    stats[level[row, column] - PLAYER] += 1
+    else:
+        if before >= PLAYER:
+            stats[before - PLAYER] -= 1
+        if level[y, x] >= PLAYER:
+            stats[level[y, x] - PLAYER] += 1
+    players = stats[0]
+    crates = stats[1]
+    targets = stats[2]
+    stats[3] = regions_after_change(level, x, y, before, stats[3], NOT_SOLID)
     stats[4] = abs(crates - targets)
     stats[5] = width * height * (width + height)
     stats[6] = 0
     if players == 1 and crates == targets and crates > 0 and stats[3] == 1:
-        _, dist_win, moves = solve_level(level, solver_power, quirks)
+        _, dist_win, node = solve_level(level, solver_power, quirks, space)
         stats[5] = dist_win
-        stats[6] = moves.shape[0]
+        if node >= 0:
+            stats[6] = space[0][NODE_WORDS * node + DEPTH]
 
 
 @njit(cache=True, nogil=True)
@@ -168,5 +178,7 @@ def solve(level, power=5000, quirks=False):
             "level must have one player and as many crates as targets, at least one; "
             f"it has {counts[0]} players, {counts[1]} crates, {counts[2]} targets"
         )
-    status, dist_win, moves = solve_level(level, int(power), bool(quirks))
+    space = search_space(*level.shape, int(power))
+    status, dist_win, node = solve_level(level, int(power), bool(quirks), space)
+    moves = trace(space[0], node) if node >= 0 else ()
     return STATUS_NAMES[status], "".join(MOVES[move] for move in moves), int(dist_win)

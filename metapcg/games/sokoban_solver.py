@@ -3,431 +3,625 @@
 `exact_search` finds a shortest solution or proves that there is none, within a budget of distinct positions.
 `crate_search` is gym-pcgrl's search (breadth-first or best-first), step for step, down to the ties of its heap.
 `solve_level` combines them.
+
+A position is an *arrangement* of the crates and the player's cell. Arrangements are kept in a table, each once, as bits
+over the free cells (in `crate_search`, whose crates have an order, the list of their cells besides), with what is known
+of them: the heuristic, and one bit for every cell on which the player was seen. So a step without a push costs no
+search in any table, and a heuristic is computed once per arrangement.
+
+All memory is one tuple of four int64 arrays (`search_space`), which may be used for any number of levels: everything
+that is read was written in the same search before, so that no result depends on what ran earlier.
 """
 
 import numpy as np
 from numba import njit
 
 from metapcg.games.deadlocks import corner_deadlocks, dead_squares
+from metapcg.games.memory import NONE, ONE, ZERO, flags, words
 
 EMPTY, SOLID, PLAYER, CRATE, TARGET = 0, 1, 2, 3, 4
 MOVES = "LRUD"
 SOLVED, UNSOLVABLE, UNDECIDED = 0, 1, 2
 STATUS_NAMES = ("solved", "unsolvable", "undecided")
-BREADTH_FIRST = -1.0  # in place of a balance
-BALANCES = (BREADTH_FIRST, 1.0, 0.5, 0.0)  # gym-pcgrl's searches in order
+BREADTH_FIRST = -1  # in place of a balance
+BALANCES = (BREADTH_FIRST, 2, 1, 0)  # gym-pcgrl's searches in order; its balances 1, 0.5 and 0 are counted in halves
 MAX_CRATES = 64  # by default levels with more crates get no best-first search, whose heuristic costs crates² a position
 
-ZERO = np.uint64(0)
-ONE = np.uint64(1)
-PLAYER_BITS = np.uint64(54)  # the player's cell is kept in the top 10 bits of a packed position's last word
-CRATE_MASK = np.uint64((1 << 54) - 1)
-
-# columns of a node of `crate_search`; the crates' cells follow
-PARENT, DEPTH, MOVE, HEURISTIC, AT, FIRST_CRATE = 0, 1, 2, 3, 4, 5
-
-
-@njit(cache=True, nogil=True)
-def filled(size, value):
-    """(size,) int64 array of one value."""
-    array = np.empty(size, np.int64)
-    for i in range(size):
-        array[i] = value
-    return array
+# a cell is 10 bits: 32 × 32 at most
+CELL_BITS = 10
+CELL_MASK = (1 << CELL_BITS) - 1
+CELLS_A_WORD = 6  # crates' cells in a word of an arrangement
+# words of an arrangement: its hash, its value (`crate_search`: heuristic; `exact_search`: targets without a crate), one
+# bit per free cell that holds a crate, in `crate_search` the packed lists of the crates' cells and of the targets that
+# the heuristic gives them, one bit per free cell where the player was seen
+HASH, VALUE, BITS = 0, 1, 2
+UNKNOWN = -1
+# words of a node, a position reached: 4 * parent + move, arrangement and player's cell, number of moves
+LINK, STATE, DEPTH, NODE_WORDS = 0, 1, 2, 3
+RANK_BITS = 32  # an entry of the heap is rank << 32 | node
+FIRST_SLOTS = np.int64(64)  # the table of arrangements starts with so many slots
 
 
 @njit(cache=True, nogil=True)
-def doubled(array):
-    """A two-dimensional array with twice the rows; the new ones are zero."""
-    more = np.zeros((2 * array.shape[0], array.shape[1]), array.dtype)
-    for i in range(array.shape[0]):
-        for k in range(array.shape[1]):
-            more[i, k] = array[i, k]
-    return more
+def search_space(height, width, power):
+    """Memory for the searches on levels of up to height × width cells.
+
+    Args:
+        height, width: int, 1..32.
+        power: int, budget of a search in positions.
+
+    Returns:
+        (nodes, arrangements, heap, table): int64 arrays, not initialised, so that the system gives memory only to the
+        parts that a search comes to.
+    """
+    most_nodes = 4 * power + 8
+    most_arrangements = 2 * most_nodes
+    cells = height * width
+    stride = BITS + 2 * ((cells + 63) // 64) + 2 * ((cells // 2) // CELLS_A_WORD + 1)
+    slots = FIRST_SLOTS
+    while slots < 2 * most_arrangements:
+        slots *= 2
+    return words(NODE_WORDS * most_nodes), words(stride * most_arrangements), words(most_nodes), words(slots)
 
 
 @njit(cache=True, nogil=True)
-def greedy_heuristic(crates, target_cells, width, taken):
+def distance(rows, columns, cell, other):
+    """Steps between two cells if there were no walls."""
+    return abs(rows[cell] - rows[other]) + abs(columns[cell] - columns[other])
+
+
+@njit(cache=True, nogil=True)
+def unpack(lists, first, number):
+    """Entry of a packed list that starts at ``lists[first]``."""
+    return (lists[first + number // CELLS_A_WORD] >> (CELL_BITS * (number % CELLS_A_WORD))) & CELL_MASK
+
+
+@njit(cache=True, nogil=True)
+def nearest(rows, columns, cell, targets, taker, number, extra, gone):
+    """The target nearest to a cell (lowest index on ties): `extra`, or one with taker >= number other than `gone`."""
+    best = 1 << 30
+    chosen = 0
+    for j in range(targets.shape[0]):
+        if (taker[j] >= number and j != gone) or j == extra:
+            steps = distance(rows, columns, cell, targets[j])
+            if steps < best:
+                best = steps
+                chosen = j
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def write_choices(arrangements, first, chosen):
+    """Packs each crate's target into an arrangement's words from `first` on."""
+    for k in range((chosen.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD):
+        arrangements[first + k] = 0
+    for i in range(chosen.shape[0]):
+        arrangements[first + i // CELLS_A_WORD] |= chosen[i] << (CELL_BITS * (i % CELLS_A_WORD))
+
+
+@njit(cache=True, nogil=True)
+def greedy_heuristic(arrangements, first, targets, room):
     """Crates in order, each takes the nearest target not yet taken (Manhattan, lowest index on ties); the sum.
 
     Args:
-        crates, target_cells: (n,) flat cells of a room `width` wide.
-        width: int.
-        taken: (n,) bool scratch.
+        arrangements: the crates are the packed list that starts at ``arrangements[first]``; behind it the targets that
+            they take are written.
+        first: int.
+        targets: (n,) cells.
+        room: see `number_cells`.
 
     Returns:
         int.
     """
+    _, rows, columns, chosen, taker = room
     total = 0
-    for i in range(crates.shape[0]):
-        taken[i] = False
-    for i in range(crates.shape[0]):
-        crate_y = crates[i] // width
-        crate_x = crates[i] % width
-        best = 1 << 30
-        chosen = 0
-        for j in range(target_cells.shape[0]):
-            if not taken[j]:
-                distance = abs(crate_y - target_cells[j] // width) + abs(crate_x - target_cells[j] % width)
-                if distance < best:
-                    best = distance
-                    chosen = j
-        taken[chosen] = True
-        total += best
+    for j in range(targets.shape[0]):
+        taker[j] = targets.shape[0]
+    for i in range(targets.shape[0]):
+        cell = unpack(arrangements, first, i)
+        j = nearest(rows, columns, cell, targets, taker, i + 1, NONE, NONE)
+        taker[j] = i
+        chosen[i] = j
+        total += distance(rows, columns, cell, targets[j])
+    write_choices(arrangements, first + (targets.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD, chosen)
     return total
 
 
 @njit(cache=True, nogil=True)
-def find_node(table, nodes, node):
-    """Slot of a node with the same player and crates in an open-addressing table, or the empty slot where it goes."""
-    mask = np.uint64(table.shape[0] - 1)
-    value = ZERO
-    for i in range(AT, nodes.shape[1]):
-        value ^= np.uint64(nodes[node, i])
-        value *= np.uint64(0xFF51AFD7ED558CCD)
-        value ^= value >> np.uint64(32)
-    slot = value & mask
-    while table[slot] >= 0:
-        other = table[slot]
-        same = True
-        for i in range(AT, nodes.shape[1]):
-            if nodes[other, i] != nodes[node, i]:
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + ONE) & mask
-    return np.int64(slot)
+def heuristic_after_push(arrangements, old, new, first, heuristic, crate, targets, room):
+    """`greedy_heuristic` of an arrangement that differs from a known one by one crate.
+
+    The crates before the pushed one take what they took. Behind it, what is free differs from before by one target:
+    `free` is free and `gone` is not, until a crate takes `free` whose own target was `gone`.
+
+    Args:
+        arrangements: the packed lists of crates start at ``arrangements[old + first]`` and, after the push, at
+            ``arrangements[new + first]``; the targets that the new ones take are written behind these.
+        heuristic: of the old arrangement.
+        crate: number of the crate that was pushed.
+        targets, room: see `greedy_heuristic`.
+
+    Returns:
+        int.
+    """
+    _, rows, columns, chosen, taker = room
+    count = targets.shape[0]
+    choices = first + (count + CELLS_A_WORD - 1) // CELLS_A_WORD
+    for i in range(count):
+        j = unpack(arrangements, old + choices, i)
+        chosen[i] = j
+        taker[j] = i
+    free = chosen[crate]
+    heuristic -= distance(rows, columns, unpack(arrangements, old + first, crate), targets[free])
+    cell = unpack(arrangements, new + first, crate)
+    gone = nearest(rows, columns, cell, targets, taker, crate, NONE, NONE)
+    heuristic += distance(rows, columns, cell, targets[gone])
+    chosen[crate] = gone
+    while free != gone:
+        crate += 1
+        cell = unpack(arrangements, new + first, crate)
+        before = chosen[crate]
+        steps = distance(rows, columns, cell, targets[before])
+        if before == gone:
+            gone = nearest(rows, columns, cell, targets, taker, crate, free, gone)
+            chosen[crate] = gone
+            heuristic += distance(rows, columns, cell, targets[gone]) - steps
+        else:
+            fewer = distance(rows, columns, cell, targets[free])
+            if fewer < steps or (fewer == steps and free < before):
+                chosen[crate] = free
+                free = before
+                heuristic += fewer - steps
+    write_choices(arrangements, new + choices, chosen)
+    return heuristic
 
 
 @njit(cache=True, nogil=True)
-def crate_search(width, wall, dead, start_player, start_crates, target_cells, balance, power, count_duplicates, enough):
+def mix(word):
+    """A hash of an int64 (splitmix64's mixing)."""
+    word = (word ^ (word >> 30)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
+    word = (word ^ (word >> 27)) * -7723592293110705685  # 0x94D049BB133111EB
+    return word ^ (word >> 31)
+
+
+@njit(cache=True, nogil=True)
+def add_first(arrangements, table, crates, cell_words, crate_words):
+    """Starts the table with one arrangement, number 0.
+
+    Args:
+        arrangements, table: of `search_space`.
+        crates: (n,) free cells.
+        cell_words: words of a set of free cells.
+        crate_words: words of a list of crates, or 0 if their order does not matter.
+
+    Returns:
+        int: mask of the table's slots.
+    """
+    stride = BITS + 2 * cell_words + 2 * crate_words
+    for k in range(stride):
+        arrangements[k] = 0
+    value = 0
+    for i in range(crates.shape[0]):
+        cell = crates[i]
+        arrangements[BITS + (cell >> 6)] |= 1 << (cell & 63)
+        if crate_words:
+            arrangements[BITS + cell_words + i // CELLS_A_WORD] |= cell << (CELL_BITS * (i % CELLS_A_WORD))
+            value ^= mix(i << CELL_BITS | cell)
+        else:
+            value ^= mix(cell)
+    arrangements[HASH] = value
+    arrangements[VALUE] = UNKNOWN
+    for slot in range(FIRST_SLOTS):
+        table[slot] = -1
+    table[value & (FIRST_SLOTS - 1)] = 0
+    return FIRST_SLOTS - 1
+
+
+@njit(cache=True, nogil=True)
+def push(arrangements, table, mask, count, cell_words, crate_words, old, crate, start, end):
+    """The arrangement after one crate was moved.
+
+    Args:
+        arrangements, table, cell_words, crate_words: see `add_first`.
+        mask: of the table's slots.
+        count: number of arrangements.
+        old: arrangement before.
+        crate: number of the crate; any number if their order does not matter.
+        start, end: free cells; a crate stands on the first, none on the second.
+
+    Returns:
+        int: number of the arrangement; `count` if it is new, and then its VALUE is UNKNOWN.
+    """
+    stride = BITS + 2 * cell_words + 2 * crate_words
+    source = old * stride
+    new = count * stride  # written behind the last arrangement, where it stays if it is new
+    same_words = cell_words + crate_words
+    for k in range(BITS, BITS + same_words):
+        arrangements[new + k] = arrangements[source + k]
+    arrangements[new + BITS + (start >> 6)] ^= 1 << (start & 63)
+    arrangements[new + BITS + (end >> 6)] ^= 1 << (end & 63)
+    key = 0
+    if crate_words:
+        word = new + BITS + cell_words + crate // CELLS_A_WORD
+        arrangements[word] ^= (start ^ end) << (CELL_BITS * (crate % CELLS_A_WORD))
+        key = crate << CELL_BITS
+    value = arrangements[source + HASH] ^ mix(key | start) ^ mix(key | end)
+    slot = value & mask
+    while table[slot] >= 0:
+        other = table[slot]
+        if arrangements[other * stride + HASH] == value:
+            same = True
+            for k in range(BITS, BITS + same_words):
+                if arrangements[other * stride + k] != arrangements[new + k]:
+                    same = False
+                    break
+            if same:
+                return other
+        slot = (slot + 1) & mask
+    table[slot] = count
+    arrangements[new + HASH] = value
+    arrangements[new + VALUE] = UNKNOWN
+    for k in range(stride - cell_words, stride):
+        arrangements[new + k] = 0
+    return count
+
+
+@njit(cache=True, nogil=True)
+def enlarge(arrangements, table, mask, count, stride):
+    """Doubles the table's slots if more than half of them are used; returns the mask."""
+    if 2 * count <= mask:
+        return mask
+    mask = 2 * mask + 1
+    for slot in range(mask + 1):
+        table[slot] = -1
+    for number in range(count):
+        slot = arrangements[number * stride + HASH] & mask
+        while table[slot] >= 0:
+            slot = (slot + 1) & mask
+        table[slot] = number
+    return mask
+
+
+@njit(cache=True, nogil=True)
+def rise(heap, hole, entry):
+    """Puts an entry into the heap at `hole` and lets it rise past parents of larger rank (heapq's _siftdown)."""
+    while hole > 0:
+        above = (hole - 1) >> 1
+        if not entry >> RANK_BITS < heap[above] >> RANK_BITS:
+            break
+        heap[hole] = heap[above]
+        hole = above
+    heap[hole] = entry
+
+
+@njit(cache=True, nogil=True)
+def take_first(heap, tail):
+    """Takes the first of `tail` entries out of the heap and returns its node, as Python's heapq does."""
+    node = heap[0] & ((1 << RANK_BITS) - 1)
+    tail -= 1
+    if tail > 0:  # the hole sinks to a leaf along the smaller children, then the last entry rises from it
+        hole = 0
+        child = 1
+        while child + 1 < tail:
+            left = heap[child]
+            right = heap[child + 1]
+            if left >> RANK_BITS < right >> RANK_BITS:
+                heap[hole] = left
+            else:
+                heap[hole] = right
+                child += 1
+            hole = child
+            child = 2 * hole + 1
+        if child < tail:
+            heap[hole] = heap[child]
+            hole = child
+        rise(heap, hole, heap[tail])
+    return node
+
+
+@njit(cache=True, nogil=True)
+def crate_search(room, player, crates, targets, dead, balance, power, count_duplicates, enough, known, space):
     """One search of gym-pcgrl's solver, over the player's cell and the ordered list of crates.
 
     Positions are recognised as duplicates when they are taken out of the queue, not when they are put in.
 
     Args:
-        width: of the room with its wall.
-        wall, dead: (cells,) bool, flat; after a push no crate may stand on a dead cell.
-        start_player: flat cell.
-        start_crates, target_cells: (n,) int64 flat cells in row-major order, n >= 1.
-        balance: weight of the depth against the heuristic in the order of the queue, or BREADTH_FIRST.
+        room: see `number_cells`.
+        player: free cell.
+        crates, targets: (n,) int64 free cells in row-major order, n >= 1.
+        dead: (cells,) bool; after a push no crate may stand on a dead cell.
+        balance: weight of the depth against the heuristic in the order of the queue, in halves, or BREADTH_FIRST.
         power: budget in positions taken out of the queue.
         count_duplicates: whether a duplicate taken out counts against the budget (as in gym-pcgrl).
         enough: stop as soon as a position with a heuristic this small has been found (0: never).
+        known: (2,) int64, what the table holds from an earlier search of the same level: the number of arrangements (0
+            to begin with) and its mask.
+        space: memory, see `search_space`.
 
     Returns:
-        (won, iterations, heuristic, complete, moves): whether a won position was reached; positions counted; heuristic
-        of the best position (0 if won); whether the search ended before its budget; the moves, uint8 (0..3 = L R U D).
+        (won, iterations, heuristic, complete, node): whether a won position was reached; positions counted; heuristic
+        of the best position (0 if won); whether the search ended before its budget; the won node, for `trace`.
     """
-    num_crates = start_crates.shape[0]
-    taken = np.empty(num_crates, np.bool_)
-    occupied = filled(wall.shape[0], -1)  # index of the crate on a cell of the position being expanded
-    breadth_first = balance < 0
-
-    nodes = np.zeros((256, FIRST_CRATE + num_crates), np.int32)
-    queue = np.zeros(256, np.int64)
-    ranks = np.zeros(256, np.float64)  # of the queue's entries, in a best-first search
-    table = filled(1024, -1)  # the positions already taken out
-    nodes[0, PARENT] = -1
-    nodes[0, AT] = start_player
+    beside = room[0]
+    nodes, arrangements, heap, table = space
+    num_crates = crates.shape[0]
+    cell_words = (dead.shape[0] + 63) >> 6
+    crate_words = (num_crates + CELLS_A_WORD - 1) // CELLS_A_WORD
+    stride = BITS + 2 * cell_words + 2 * crate_words
+    list_at = BITS + cell_words
+    seen_at = list_at + 2 * crate_words
+    count = known[0]
+    mask = known[1]
+    if count == 0 or (count + 4 * power + 4) * stride > arrangements.shape[0]:
+        mask = add_first(arrangements, table, crates, cell_words, crate_words)
+        arrangements[VALUE] = greedy_heuristic(arrangements, list_at, targets, room)
+        count = ONE
+    else:
+        for arrangement in range(count):
+            for k in range(seen_at, stride):
+                arrangements[arrangement * stride + k] = 0
+    stuck = False  # then every push leaves a crate on a dead cell
     for i in range(num_crates):
-        nodes[0, FIRST_CRATE + i] = start_crates[i]
-    nodes[0, HEURISTIC] = greedy_heuristic(start_crates, target_cells, width, taken)
-    queue[0] = 0
+        stuck |= dead[crates[i]]
+
+    nodes[LINK] = -1
+    nodes[STATE] = player
+    nodes[DEPTH] = 0
+    heap[0] = 0
     num_nodes = 1
-    num_seen = 0
-    head = 0  # breadth-first: the queue is queue[head:tail]; best-first: a heap in queue[:tail]
-    tail = 1
+    head = 0  # breadth-first: the queue is the nodes head:tail; best-first: a heap in heap[:tail]
+    tail = ONE
     best = 1 << 30
     best_depth = 0
     iterations = 0
-    won_node = -1
+    won = -1
     while iterations < power and head < tail:
-        if breadth_first:
-            node = queue[head]
+        if balance == BREADTH_FIRST:
+            node = head
             head += 1
         else:
-            node = queue[0]
+            node = take_first(heap, tail)
             tail -= 1
-            if (
-                tail > 0
-            ):  # as heapq: the hole sinks to a leaf along the smaller children, then the last entry rises from it
-                hole = 0
-                child = 1
-                while child < tail:
-                    if child + 1 < tail and not ranks[child] < ranks[child + 1]:
-                        child += 1
-                    queue[hole] = queue[child]
-                    ranks[hole] = ranks[child]
-                    hole = child
-                    child = 2 * hole + 1
-                rise(queue, ranks, hole, queue[tail], ranks[tail])
-        if nodes[node, HEURISTIC] == 0:  # every crate is on a target
+        state = nodes[NODE_WORDS * node + STATE]
+        arrangement = state >> CELL_BITS
+        at = state & CELL_MASK
+        base = arrangement * stride
+        heuristic = arrangements[base + VALUE]
+        if heuristic == 0:  # every crate is on a target
             iterations += 1
-            won_node = node
+            won = node
             break
-        slot = find_node(table, nodes, node)
-        if table[slot] >= 0:
+        seen = base + seen_at + (at >> 6)
+        bit = 1 << (at & 63)
+        if arrangements[seen] & bit:
             if count_duplicates:
                 iterations += 1
             continue
+        arrangements[seen] |= bit
         iterations += 1
-        if nodes[node, HEURISTIC] < best or (nodes[node, HEURISTIC] == best and nodes[node, DEPTH] < best_depth):
-            best = nodes[node, HEURISTIC]
-            best_depth = nodes[node, DEPTH]
+        depth = nodes[NODE_WORDS * node + DEPTH]
+        if heuristic < best or (heuristic == best and depth < best_depth):
+            best = heuristic
+            best_depth = depth
             if best <= enough:
                 break
-        table[slot] = node
-        num_seen += 1
-        if 2 * num_seen > table.shape[0]:
-            old_table = table
-            table = filled(2 * old_table.shape[0], -1)
-            for k in range(old_table.shape[0]):
-                if old_table[k] >= 0:
-                    table[find_node(table, nodes, old_table[k])] = old_table[k]
-        if num_nodes + 4 > nodes.shape[0]:
-            nodes = doubled(nodes)
-            old_queue = queue
-            old_ranks = ranks
-            queue = np.zeros(nodes.shape[0], np.int64)
-            ranks = np.zeros(nodes.shape[0], np.float64)
-            for k in range(tail):
-                queue[k] = old_queue[k]
-                ranks[k] = old_ranks[k]
-        for i in range(num_crates):
-            occupied[nodes[node, FIRST_CRATE + i]] = i
         for move in range(4):
-            step = (-1, 1, -width, width)[move]
-            to = nodes[node, AT] + step
-            if wall[to]:
+            to = beside[4 * at + move]
+            if to < 0:
                 continue
-            pushed = occupied[to]
-            if pushed >= 0 and (wall[to + step] or occupied[to + step] >= 0):
-                continue
-            for i in range(num_crates):
-                nodes[num_nodes, FIRST_CRATE + i] = nodes[node, FIRST_CRATE + i]
-            heuristic = nodes[node, HEURISTIC]
-            if pushed >= 0:
-                nodes[num_nodes, FIRST_CRATE + pushed] = to + step
-                stuck = False
-                for i in range(num_crates):
-                    stuck |= dead[nodes[num_nodes, FIRST_CRATE + i]]
-                if stuck:
+            after = arrangement
+            value = heuristic
+            if (arrangements[base + BITS + (to >> 6)] >> (to & 63)) & 1:
+                beyond = beside[4 * to + move]
+                if beyond < 0 or stuck or dead[beyond]:
                     continue
-                heuristic = greedy_heuristic(nodes[num_nodes, FIRST_CRATE:], target_cells, width, taken)
-            nodes[num_nodes, PARENT] = node
-            nodes[num_nodes, DEPTH] = nodes[node, DEPTH] + 1
-            nodes[num_nodes, MOVE] = move
-            nodes[num_nodes, HEURISTIC] = heuristic
-            nodes[num_nodes, AT] = to
-            if breadth_first:
-                queue[tail] = num_nodes
-            else:
-                rise(queue, ranks, tail, num_nodes, heuristic + balance * nodes[num_nodes, DEPTH])
+                if (arrangements[base + BITS + (beyond >> 6)] >> (beyond & 63)) & 1:
+                    continue
+                crate = ZERO
+                while unpack(arrangements, base + list_at, crate) != to:
+                    crate += 1
+                after = push(arrangements, table, mask, count, cell_words, crate_words, arrangement, crate, to, beyond)
+                if after == count:
+                    arrangements[after * stride + VALUE] = heuristic_after_push(
+                        arrangements, base, after * stride, list_at, heuristic, crate, targets, room
+                    )
+                    count += 1
+                    mask = enlarge(arrangements, table, mask, count, stride)
+                value = arrangements[after * stride + VALUE]
+            slot = NODE_WORDS * num_nodes
+            nodes[slot + LINK] = 4 * node + move
+            nodes[slot + STATE] = after << CELL_BITS | to
+            nodes[slot + DEPTH] = depth + 1
+            if balance != BREADTH_FIRST:
+                rank = 2 * value + balance * (depth + 1)
+                rise(heap, tail, rank << RANK_BITS | num_nodes)
             tail += 1
             num_nodes += 1
-        for i in range(num_crates):
-            occupied[nodes[node, FIRST_CRATE + i]] = -1
-    if won_node < 0:
-        return False, iterations, best, head >= tail, np.zeros(0, np.uint8)
-    moves = np.zeros(nodes[won_node, DEPTH], np.uint8)
-    while nodes[won_node, PARENT] >= 0:
-        moves[nodes[won_node, DEPTH] - 1] = nodes[won_node, MOVE]
-        won_node = nodes[won_node, PARENT]
-    return True, iterations, 0, head >= tail, moves
+    known[0] = count
+    known[1] = mask
+    if won >= 0:
+        best = 0
+    return won >= 0, iterations, best, head >= tail, won
 
 
 @njit(cache=True, nogil=True)
-def rise(heap, ranks, hole, node, rank):
-    """Puts a node into the heap at `hole` and lets it rise past parents of larger rank (heapq's _siftdown)."""
-    while hole > 0:
-        above = (hole - 1) >> 1
-        if not rank < ranks[above]:
-            break
-        heap[hole] = heap[above]
-        ranks[hole] = ranks[above]
-        hole = above
-    heap[hole] = node
-    ranks[hole] = rank
-
-
-@njit(cache=True, nogil=True)
-def find_packed(table, packed, position):
-    """Slot of an equal packed position in an open-addressing table, or the empty slot where it goes."""
-    mask = np.uint64(table.shape[0] - 1)
-    value = ZERO
-    for k in range(packed.shape[1]):
-        value ^= packed[position, k]
-        value *= np.uint64(0x9E3779B97F4A7C15)
-        value ^= value >> np.uint64(32)
-    slot = value & mask
-    while table[slot] >= 0:
-        other = table[slot]
-        same = True
-        for k in range(packed.shape[1]):
-            if packed[other, k] != packed[position, k]:
-                same = False
-                break
-        if same:
-            break
-        slot = (slot + ONE) & mask
-    return np.int64(slot)
-
-
-@njit(cache=True, nogil=True)
-def exact_search(width, wall, dead, start_player, start_crates, target_cells, power):
+def exact_search(room, player, crates, targets, dead, power, space):
     """Breadth-first search over the player's cell and the set of crates, each position kept once.
 
-    A position is packed into 64-bit words of 54 free cells each: a bit for every cell that holds a crate, and the
-    player's cell in the top 10 bits of the last word. One word serves rooms of up to 54 free cells, 19 words any room
-    up to 32 × 32, with any number of crates.
-
     Args:
-        width: of the room with its wall.
-        wall, dead: (cells,) bool, flat; no crate is pushed onto a dead cell (`dead_squares`).
-        start_player: flat cell.
-        start_crates, target_cells: (n,) int64 flat cells, n >= 1.
+        room: see `number_cells`.
+        player: free cell.
+        crates, targets: (n,) int64 free cells, n >= 1.
+        dead: (cells,) bool; no crate is pushed onto a dead cell (`dead_squares`).
         power: budget in distinct positions.
+        space: memory, see `search_space`.
 
     Returns:
-        (status, moves): SOLVED with a shortest solution in player moves, (n,) uint8; UNSOLVABLE if every position was
-        seen; UNDECIDED if there are more than the budget.
+        (status, node): SOLVED with the last node of a shortest solution in player moves (for `trace`); UNSOLVABLE if
+        every position was seen; UNDECIDED if there are more than the budget.
     """
-    index = filled(wall.shape[0], -1)
-    cells = np.zeros(wall.shape[0], np.int64)
-    num_free = 0
-    for cell in range(wall.shape[0]):
-        if not wall[cell]:
-            index[cell] = num_free
-            cells[num_free] = cell
-            num_free += 1
-    for i in range(start_crates.shape[0]):
-        if dead[start_crates[i]]:
-            return UNSOLVABLE, np.zeros(0, np.uint8)
-    beside = np.zeros((num_free, 4), np.int64)  # free cell in each direction, or -1
-    for k in range(num_free):
-        for move in range(4):
-            beside[k, move] = index[cells[k] + (-1, 1, -width, width)[move]]
-
-    words = (num_free + 53) // 54
-    packed = np.zeros((256, words), np.uint64)
-    links = np.zeros(256, np.int64)  # 4 * parent + move
-    table = filled(1024, -1)
-    won = np.zeros(words, np.uint64)
-    for i in range(start_crates.shape[0]):
-        k = index[start_crates[i]]
-        packed[0, k // 54] |= ONE << np.uint64(k % 54)
-        k = index[target_cells[i]]
-        won[k // 54] |= ONE << np.uint64(k % 54)
-    packed[0, words - 1] |= np.uint64(index[start_player]) << PLAYER_BITS
-    table[find_packed(table, packed, 0)] = 0
-    links[0] = -1
+    beside = room[0]
+    nodes, arrangements, _, table = space
+    for i in range(crates.shape[0]):
+        if dead[crates[i]]:
+            return UNSOLVABLE, -1
+    cell_words = (dead.shape[0] + 63) >> 6
+    stride = BITS + 2 * cell_words
+    seen_at = BITS + cell_words
+    mask = add_first(arrangements, table, crates, cell_words, ZERO)
+    arrangements[seen_at + (player >> 6)] |= 1 << (player & 63)
+    num_arrangements = ONE
+    nodes[LINK] = -1
+    nodes[STATE] = player
+    nodes[DEPTH] = 0
     count = 1
     head = 0
     while head < count:
-        at = np.int64(packed[head, words - 1] >> PLAYER_BITS)
+        state = nodes[NODE_WORDS * head + STATE]
+        arrangement = state >> CELL_BITS
+        at = state & CELL_MASK
+        base = arrangement * stride
         for move in range(4):
-            to = beside[at, move]
+            to = beside[4 * at + move]
             if to < 0:
                 continue
-            crate = (packed[head, to // 54] >> np.uint64(to % 54)) & ONE
-            beyond = beside[to, move]
-            if crate and (
-                beyond < 0 or dead[cells[beyond]] or (packed[head, beyond // 54] >> np.uint64(beyond % 54)) & ONE
-            ):
-                continue
-            # written behind the last position, where it stays if it is new
-            for k in range(words):
-                packed[count, k] = packed[head, k]
-            if crate:
-                packed[count, to // 54] ^= ONE << np.uint64(to % 54)
-                packed[count, beyond // 54] ^= ONE << np.uint64(beyond % 54)
-            packed[count, words - 1] = (packed[count, words - 1] & CRATE_MASK) | (np.uint64(to) << PLAYER_BITS)
-            slot = find_packed(table, packed, count)
-            if table[slot] >= 0:
+            after = arrangement
+            pushed = (arrangements[base + BITS + (to >> 6)] >> (to & 63)) & 1
+            if pushed:
+                beyond = beside[4 * to + move]
+                if beyond < 0 or dead[beyond]:
+                    continue
+                if (arrangements[base + BITS + (beyond >> 6)] >> (beyond & 63)) & 1:
+                    continue
+                after = push(
+                    arrangements, table, mask, num_arrangements, cell_words, ZERO, arrangement, ZERO, to, beyond
+                )
+                if after == num_arrangements:
+                    off = 0
+                    for i in range(targets.shape[0]):
+                        cell = targets[i]
+                        off += 1 - ((arrangements[after * stride + BITS + (cell >> 6)] >> (cell & 63)) & 1)
+                    arrangements[after * stride + VALUE] = off
+                    num_arrangements += 1
+                    mask = enlarge(arrangements, table, mask, num_arrangements, stride)
+            seen = after * stride + seen_at + (to >> 6)
+            bit = 1 << (to & 63)
+            if arrangements[seen] & bit:
                 continue
             if count >= power:
-                return UNDECIDED, np.zeros(0, np.uint8)
-            links[count] = 4 * head + move
-            table[slot] = count
+                return UNDECIDED, -1
+            arrangements[seen] |= bit
+            nodes[NODE_WORDS * count + LINK] = 4 * head + move
+            nodes[NODE_WORDS * count + STATE] = after << CELL_BITS | to
+            nodes[NODE_WORDS * count + DEPTH] = nodes[NODE_WORDS * head + DEPTH] + 1
             count += 1
-            if crate:
-                finished = True
-                for k in range(words):
-                    finished &= packed[count - 1, k] & CRATE_MASK == won[k]
-                if finished:
-                    return SOLVED, trace(links, count - 1)
-            if count == packed.shape[0]:
-                packed = doubled(packed)
-                old_links = links
-                links = np.zeros(2 * count, np.int64)
-                for k in range(count):
-                    links[k] = old_links[k]
-                table = filled(8 * count, -1)
-                for k in range(count):
-                    table[find_packed(table, packed, k)] = k
+            if pushed and arrangements[after * stride + VALUE] == 0:
+                return SOLVED, count - 1
         head += 1
-    return UNSOLVABLE, np.zeros(0, np.uint8)
+    return UNSOLVABLE, -1
 
 
 @njit(cache=True, nogil=True)
-def trace(links, position):
-    """Moves from the first position to this one, (n,) uint8."""
-    length = 0
-    ancestor = position
-    while links[ancestor] >= 0:
-        ancestor = links[ancestor] >> 2
-        length += 1
-    moves = np.zeros(length, np.uint8)
+def trace(nodes, node):
+    """Moves from the first position to that of a node, (n,) int64."""
+    length = nodes[NODE_WORDS * node + DEPTH]
+    moves = words(length)
     while length > 0:
         length -= 1
-        moves[length] = links[position] & 3
-        position = links[position] >> 2
+        moves[length] = nodes[NODE_WORDS * node + LINK] & 3
+        node = nodes[NODE_WORDS * node + LINK] >> 2
     return moves
 
 
 @njit(cache=True, nogil=True)
 def read_room(level):
-    """Walls, targets and lists of cells of a level, with a wall all round.
+    """Walls and targets of a level, with a wall all round.
 
     Args:
-        level: (H, W) uint8 with exactly one player.
+        level: (H, W) uint8.
 
     Returns:
-        wall, target: ((H+2)*(W+2),) bool, flat; player: flat cell; crates, target_cells: int64 flat cells in row-major
-        order.
+        wall, target: ((H+2)*(W+2),) bool, flat.
     """
     height, width = level.shape
-    wall = np.zeros((height + 2) * (width + 2), np.bool_)
-    target = np.zeros((height + 2) * (width + 2), np.bool_)
-    crates = filled(height * width, 0)
-    target_cells = filled(height * width, 0)
+    wall = flags((height + 2) * (width + 2))
+    target = flags((height + 2) * (width + 2))
+    for cell in range(wall.shape[0]):
+        wall[cell] = True
+    for y in range(height):
+        for x in range(width):
+            cell = (y + 1) * (width + 2) + x + 1
+            wall[cell] = level[y, x] == SOLID
+            target[cell] = level[y, x] == TARGET
+    return wall, target
+
+
+@njit(cache=True, nogil=True)
+def number_cells(level):
+    """Numbers the free cells of a level in row-major order and finds what stands on them.
+
+    Args:
+        level: (H, W) uint8 with one player and as many crates as targets.
+
+    Returns:
+        room: (beside, rows, columns, chosen, taker), int64: 4 * cell + move → the cell that a move L R U D leads to, or
+            -1; row and column of a cell; scratch of the heuristic, a word for each crate and each target.
+        player: its cell.
+        crates, targets: (n,) int64, their cells.
+        places: (cells,) int64, cell → its place in the flat room of `read_room`.
+    """
+    height, width = level.shape
+    index = words(height * width)
+    cells = ZERO
+    num_crates = ZERO
+    for y in range(height):
+        for x in range(width):
+            index[y * width + x] = -1
+            if level[y, x] != SOLID:
+                index[y * width + x] = cells
+                cells += 1
+            num_crates += level[y, x] == CRATE
+    beside, rows, columns, places = words(4 * cells), words(cells), words(cells), words(cells)
+    crates, targets = words(num_crates), words(num_crates)
+    player = 0
     num_crates = 0
     num_targets = 0
-    player = 0
-    for cell in range(wall.shape[0]):
-        y = cell // (width + 2) - 1
-        x = cell % (width + 2) - 1
-        if y < 0 or x < 0 or y == height or x == width:
-            wall[cell] = True
-            continue
-        tile = level[y, x]
-        wall[cell] = tile == SOLID
-        if tile == PLAYER:
-            player = cell
-        elif tile == CRATE:
-            crates[num_crates] = cell
-            num_crates += 1
-        elif tile == TARGET:
-            target[cell] = True
-            target_cells[num_targets] = cell
-            num_targets += 1
-    return wall, target, player, crates[:num_crates], target_cells[:num_targets]
+    for y in range(height):
+        for x in range(width):
+            cell = index[y * width + x]
+            if cell < 0:
+                continue
+            rows[cell] = y
+            columns[cell] = x
+            places[cell] = (y + 1) * (width + 2) + x + 1
+            beside[4 * cell] = index[y * width + x - 1] if x > 0 else -1
+            beside[4 * cell + 1] = index[y * width + x + 1] if x + 1 < width else -1
+            beside[4 * cell + 2] = index[(y - 1) * width + x] if y > 0 else -1
+            beside[4 * cell + 3] = index[(y + 1) * width + x] if y + 1 < height else -1
+            tile = level[y, x]
+            if tile == PLAYER:
+                player = cell
+            elif tile == CRATE:
+                crates[num_crates] = cell
+                num_crates += 1
+            elif tile == TARGET:
+                targets[num_targets] = cell
+                num_targets += 1
+    room = beside, rows, columns, words(num_crates), words(num_crates)
+    return room, player, crates, targets, places
+
+
+@njit(cache=True, nogil=True)
+def at_places(squares, places):
+    """Which free cells are among some squares of the flat room, (cells,) bool."""
+    result = flags(places.shape[0])
+    for cell in range(places.shape[0]):
+        result[cell] = squares[places[cell]]
+    return result
 
 
 @njit(cache=True, nogil=True, inline="always")
-def solve_level(level, power, quirks):
+def solve_level(level, power, quirks, space):
     """Solves a level.
 
     With quirks: gym-pcgrl's breadth-first search, then its A* with balance 1, 0.5 and 0; the first that wins.
@@ -441,40 +635,46 @@ def solve_level(level, power, quirks):
         level: (H, W) uint8 with one player and as many crates as targets, at least one.
         power: budget of each search in positions.
         quirks: bool.
+        space: memory, see `search_space`.
 
     Returns:
-        (status, dist_win, moves): SOLVED, UNSOLVABLE (proven) or UNDECIDED; 0 if solved, else the smallest heuristic
-        found; player moves, (n,) uint8.
+        (status, dist_win, node): SOLVED, UNSOLVABLE (proven) or UNDECIDED; 0 if solved, else the smallest heuristic
+        found; the last node of the solution (for `trace`; its DEPTH is the number of player moves), -1 without one.
     """
     width = level.shape[1] + 2
-    wall, target, player, crates, target_cells = read_room(level)
-    dead = corner_deadlocks(wall, target, width)
+    wall, target = read_room(level)
+    room, player, crates, targets, places = number_cells(level)
+    dead = at_places(corner_deadlocks(wall, target, width), places)
     status = UNDECIDED
     first = 0
     enough = 0
     if not quirks:
-        status, moves = exact_search(
-            width, wall, dead_squares(wall, target, width), player, crates, target_cells, power
+        status, node = exact_search(
+            room, player, crates, targets, at_places(dead_squares(wall, target, width), places), power, space
         )
         if status == SOLVED:
-            return status, 0, moves
+            return status, 0, node
         stuck = crates.shape[0] > MAX_CRATES
         for i in range(crates.shape[0]):
             stuck |= dead[crates[i]]  # then no push leads anywhere
         if stuck:
-            taken = np.empty(crates.shape[0], np.bool_)
-            return status, greedy_heuristic(crates, target_cells, width, taken), moves
+            cell_words = (dead.shape[0] + 63) >> 6
+            crate_words = (crates.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD
+            add_first(space[1], space[3], crates, cell_words, crate_words)
+            return status, greedy_heuristic(space[1], BITS + cell_words, targets, room), -1
         first = 1
         if status == UNSOLVABLE:
             first = 3
             enough = 1  # without a solution no heuristic is smaller
     best = 0
+    known = words(ONE + ONE)
+    known[0] = 0
     for search in range(first, len(BALANCES)):
-        won, _, best, complete, moves = crate_search(
-            width, wall, dead, player, crates, target_cells, BALANCES[search], power, quirks, enough
+        won, _, best, complete, node = crate_search(
+            room, player, crates, targets, dead, BALANCES[search], power, quirks, enough, known, space
         )
         if won:
-            return SOLVED, 0, moves
+            return SOLVED, 0, node
         if complete:
             status = UNSOLVABLE
-    return status, best, np.zeros(0, np.uint8)
+    return status, best, -1

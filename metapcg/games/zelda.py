@@ -74,7 +74,7 @@ from numba import njit
 
 from metapcg.games import tiles
 from metapcg.games.game import Game
-from metapcg.games.paths import count_regions, steps_between, tile_set
+from metapcg.games.paths import regions_after_change, steps_between, tile_set
 
 EMPTY, SOLID, PLAYER, KEY, DOOR, BAT, SCORPION, SPIDER = range(8)
 
@@ -109,22 +109,29 @@ THE_DOOR = tile_set(DOOR)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def evaluate_zelda(level, quirks, stats):
-    """Writes (player, key, door, enemies, regions, nearest-enemy, path-length) of a (H, W) uint8 level into stats."""
+def evaluate_zelda(level, x, y, before, quirks, stats):
+    """Writes (player, key, door, enemies, regions, nearest-enemy, path-length) of a (H, W) uint8 level into stats.
+
+    `before`: the tile that cell (x, y) had when stats, which then hold those of that level, were written; or -1.
+    """
     height, width = level.shape
-    players = keys = doors = enemies = 0
-    for y in range(height):
-        for x in range(width):
-            tile = level[y, x]
-            players += tile == PLAYER
-            keys += tile == KEY
-            doors += tile == DOOR
-            enemies += tile >= BAT
-    stats[0] = players
-    stats[1] = keys
-    stats[2] = doors
-    stats[3] = enemies
-    stats[4] = count_regions(level, OPEN)
+    if before < 0:
+        for k in range(4):
+            stats[k] = 0
+        for row in range(height):
+            for column in range(width):
+                if level[row, column] >= PLAYER:
+                    stats[min(level[row, column], BAT) - PLAYER] += 1
+    else:
+        if before >= PLAYER:
+            stats[min(before, BAT) - PLAYER] -= 1
+        if level[y, x] >= PLAYER:
+            stats[min(level[y, x], BAT) - PLAYER] += 1
+    players = stats[0]
+    keys = stats[1]
+    doors = stats[2]
+    enemies = stats[3]
+    stats[4] = regions_after_change(level, x, y, before, stats[4], OPEN)
     stats[5] = 0
     stats[6] = 0
     if players != 1 or stats[4] != 1:

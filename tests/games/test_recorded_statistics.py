@@ -9,7 +9,14 @@ import pytest
 
 from metapcg.games import evaluate, get_game, solve
 from metapcg.games.deadlocks import corner_deadlocks
-from metapcg.games.sokoban_solver import BREADTH_FIRST, crate_search, read_room
+from metapcg.games.sokoban_solver import (
+    BREADTH_FIRST,
+    at_places,
+    crate_search,
+    number_cells,
+    read_room,
+    search_space,
+)
 
 DATA = Path(__file__).parent / "data"
 
@@ -52,13 +59,15 @@ def test_quirks_mode_repeats_every_recorded_search_and_solution():
         level = get_game("sokoban").check_level(np.array(record["map"]))
         assert solve(level, data["solver_power"], quirks=True)[1] == record["stats"]["solution"]
         width = level.shape[1] + 2
-        wall, target, player, crates, target_cells = read_room(level)
-        dead = corner_deadlocks(wall, target, width)
+        wall, target = read_room(level)
+        room, player, crates, targets, places = number_cells(level)
+        dead = at_places(corner_deadlocks(wall, target, width), places)
+        space = search_space(*level.shape, data["solver_power"])
+        known = np.zeros(2, np.int64)
         for _, balance, iterations, won, heuristic in record["solver"]:
-            weight = BREADTH_FIRST if balance is None else float(balance)
-            result = crate_search(
-                width, wall, dead, player, crates, target_cells, weight, data["solver_power"], True, 0
-            )
+            halves = BREADTH_FIRST if balance is None else int(2 * balance)
+            power = data["solver_power"]
+            result = crate_search(room, player, crates, targets, dead, halves, power, True, 0, known, space)
             assert result[:3] == (won, iterations, heuristic), record
     names = {record["solver"][-1][0] + str(record["solver"][-1][1]) for record in searched if record["solver"][-1][3]}
     assert names == {"bfsNone", "astar1", "astar0.5", "astar0"}, "the share lost its hard levels"

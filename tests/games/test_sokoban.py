@@ -6,7 +6,16 @@ from reference import random_sokoban, shortest_solution, solves
 
 from metapcg.games import evaluate, get_game, goal_reached, solve
 from metapcg.games.deadlocks import corner_deadlocks, dead_squares
-from metapcg.games.sokoban_solver import MAX_CRATES, exact_search, read_room
+from metapcg.games.sokoban_solver import (
+    MAX_CRATES,
+    SOLVED,
+    UNDECIDED,
+    at_places,
+    exact_search,
+    number_cells,
+    read_room,
+    search_space,
+)
 
 SOKOBAN = get_game("sokoban")
 SYMBOLS = ".#@$o"
@@ -79,9 +88,11 @@ def test_default_is_never_worse_than_gym_pcgrls_searches():
 def test_budget_counts_distinct_positions():
     level = level_of("@...$o")
     assert solve(level, power=5)[0] == "solved"  # the start, three walks, and the push
-    wall, target, player, crates, targets = read_room(level)
-    assert exact_search(8, wall, dead_squares(wall, target, 8), player, crates, targets, 5)[0] == 0
-    assert exact_search(8, wall, dead_squares(wall, target, 8), player, crates, targets, 4)[0] == 2
+    wall, target = read_room(level)
+    room, player, crates, targets, places = number_cells(level)
+    dead = at_places(dead_squares(wall, target, 8), places)
+    for power, status in ((5, SOLVED), (4, UNDECIDED)):
+        assert exact_search(room, player, crates, targets, dead, power, search_space(1, 6, power))[0] == status
 
 
 def test_result_does_not_depend_on_what_ran_before():
@@ -141,7 +152,7 @@ def test_level_without_solution_is_no_goal_even_if_no_length_is_asked():
 
 def squares(function, *rows):
     level = level_of(*rows)
-    wall, target, _, _, _ = read_room(level)
+    wall, target = read_room(level)
     width = level.shape[1] + 2
     dead = function(wall, target, width).reshape(-1, width)[1:-1, 1:-1]
     return ["".join("x" if cell else "." for cell in row) for row in dead]
@@ -167,7 +178,7 @@ def test_dead_squares_agree_with_pushing_a_single_crate_and_contain_the_corner_d
         height, width = rng.integers(1, 9, 2)
         level = (rng.random((height, width)) < 0.3).astype(np.uint8)
         level[rng.random((height, width)) < 0.08] = 4
-        wall, target, _, _, _ = read_room(level)
+        wall, target = read_room(level)
         room = width + 2
         dead = dead_squares(wall, target, room)
         alive = target.copy()
