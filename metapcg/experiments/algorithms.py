@@ -30,7 +30,7 @@ from metapcg.tasks.families import DirectionFamily
 from metapcg.tasks.splits import HELD_OUT_GAME, SPLITS, TRAIN
 from metapcg.tasks.task_batch import TaskBatch
 
-from .runs import RunSettings, SplitResult
+from .run_settings import RunSettings
 
 GALLERY_TASKS = 4
 """Tasks per split whose levels are kept."""
@@ -39,6 +39,28 @@ GALLERY_TASKS = 4
 # training never sees, a spawn key of their own.
 _EVALUATION_TASKS, _EVALUATION_EPISODES, _TUNING_TASKS, _TUNING_EPISODES, _GALLERY, _START = range(1001, 1007)
 _REPLAY_TASKS = 1007
+
+
+@dataclass(frozen=True)
+class SplitResult:
+    """Evaluation on one split.
+
+    Attributes:
+        split, game, representation: what was evaluated.
+        returns: (M, K + 1) mean undiscounted return of each task after 0 … K adaptation steps.
+        episodes: (K + 1,) episodes of the task that had been seen before each of them.
+        parameters: (M, P) hidden parameters of the tasks; parameter_names: P names.
+        inner_lr: step size used, NaN where nothing adapts by gradients.
+    """
+
+    split: str
+    game: str
+    representation: str
+    returns: np.ndarray
+    episodes: np.ndarray
+    parameters: np.ndarray
+    parameter_names: tuple[str, ...]
+    inner_lr: float
 
 
 @dataclass(frozen=True)

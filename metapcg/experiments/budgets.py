@@ -1,4 +1,4 @@
-"""How much each algorithm may do under each profile: one table, read by ``runs.settings_for`` and by nothing else.
+"""How much each algorithm may do under each profile: one table, read by ``runs.settings_for``.
 
 A row is a partial ``RunSettings``. ``COMMON`` holds for every algorithm of a profile, ``BUDGETS`` adds the
 algorithm's own. ``FAMILY_BUDGETS`` adds what a family needs to be different from direction, ``GAMES`` what a game
@@ -48,7 +48,7 @@ _CONTEXT: dict[str, dict[str, Any]] = {
     "quick": {"iterations": 20, "tasks": 50, "replay_tasks": 100, "updates": 30, **_CONTEXT_STEP},
     "full": {"iterations": 120, "tasks": 50, "replay_tasks": 100, "updates": 30, **_CONTEXT_STEP},
 }
-_UNTRAINED: dict[str, dict[str, Any]] = {profile: {"iterations": 0} for profile in COMMON}
+_NOTHING: dict[str, dict[str, Any]] = {profile: {"iterations": 0} for profile in COMMON}
 
 BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     "maml": _META,
@@ -57,9 +57,12 @@ BUDGETS: dict[str, dict[str, dict[str, Any]]] = {
     "pearl": _CONTEXT,
     "pretrained": _MULTI_TASK,
     "oracle": _MULTI_TASK,
-    "random-init": _UNTRAINED,
-    "random": _UNTRAINED,
+    "random-init": _NOTHING,
+    "random": _NOTHING,
 }
+
+UNTRAINED = frozenset(name for name, row in BUDGETS.items() if row is _NOTHING)
+"""Algorithms that are evaluated as they are."""
 
 # One policy does for all of its tasks, and is found within twenty iterations.
 _ONE_POLICY: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from metapcg.tasks.splits import HELD_OUT_REPRESENTATION, INTERPOLATION, SPLITS,
 
 from .algorithms import ALGORITHMS
 from .intervals import UNDEFINED, Interval, difference_interval, mean_interval, share_interval
-from .runs import RunResult, RunSettings, SplitResult, load_run
+from .runs import RunResult, RunSettings, SplitResult, load_run, settings_for
 
 
 def load_results(root: Path | str) -> tuple[list[RunResult], list[str]]:
@@ -194,8 +194,6 @@ def variant(settings: RunSettings) -> str:
 
 def changed_settings(settings: RunSettings) -> dict[str, Any]:
     """The settings that differ from the profile's budget, without seed and splits."""
-    from .runs import settings_for
-
     usual = settings_for(
         settings.profile,
         settings.algorithm,

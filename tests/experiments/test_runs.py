@@ -14,6 +14,7 @@ from filelock import FileLock
 
 from metapcg.experiments import runs
 from metapcg.experiments.algorithms import ALGORITHMS, Session
+from metapcg.experiments.budgets import BUDGETS, UNTRAINED
 from metapcg.experiments.functions import FunctionSet, fingerprint
 from metapcg.experiments.runs import RunSettings, execute_run, load_run, run_fingerprint, run_name, settings_for
 from metapcg.learning import solutions
@@ -369,3 +370,8 @@ def test_the_notebook_and_the_loader_give_the_same_run(functions, tiny_settings)
     module = functions._notebook("1_maml")
     handed_in = FunctionSet({name: getattr(module, name) for name in ("adapt", "meta_loss")}, functions)
     assert run_name(tiny_settings(), handed_in) == run_name(tiny_settings(), functions)
+
+
+def test_every_algorithm_has_a_budget_and_is_trained_if_the_budget_says_so():
+    assert set(ALGORITHMS) == set(BUDGETS)
+    assert {name for name, algorithm in ALGORITHMS.items() if algorithm.train is None} == UNTRAINED != set()
