@@ -74,6 +74,11 @@ def parse_trajectory(data: bytes | str | Mapping[str, object], rules: ArenaRules
             an unknown action, one that was illegal, hit points that rise or are negative, a fight that goes on after a
             death.
     """
+    return parse_log(data, rules)[0]
+
+
+def parse_log(data: bytes | str | Mapping[str, object], rules: ArenaRules = RULES) -> tuple[Trajectory, ArenaState]:
+    """The same, and the states before each decision (leading axis T), for who checks more."""
     log = _loads(data) if isinstance(data, (bytes, bytearray, str)) else data
     log = _object(log, "the log", ("steps", "result"))
     steps = log["steps"]
@@ -105,7 +110,7 @@ def parse_trajectory(data: bytes | str | Mapping[str, object], rules: ArenaRules
         may = ", ".join(name for name, allowed in zip(ACTIONS, legal[t], strict=True) if allowed)
         raise TrajectoryError(f"steps[{t}].action: {ACTIONS[actions[t]]} was illegal then; legal were {may}")
     died = _read_result(log["result"], hp)
-    return Trajectory(boss_features(states_read, rules), legal, actions, hp, *died)
+    return Trajectory(boss_features(states_read, rules), legal, actions, hp, *died), states_read
 
 
 def states_from_json(states: Sequence[Mapping[str, object]], rules: ArenaRules = RULES) -> ArenaState:

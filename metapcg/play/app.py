@@ -289,7 +289,7 @@ async def _answer_after_learning(store: Store, player: Player, fights: list) -> 
             "update": dataclasses.asdict(updates[-1]),
             "sentence": describe_change(before, about["now"]),
             "before": before,
-            **about,
+            **{name: value for name, value in about.items() if name != "anchor"},
         }
     )
 

@@ -33,7 +33,7 @@ from metapcg.personal.arena import (
     state_to_json,
 )
 from metapcg.personal.features import boss_features, boss_legal
-from metapcg.personal.trajectories import Trajectory, TrajectoryError, parse_trajectory, states_from_json
+from metapcg.personal.trajectories import Trajectory, TrajectoryError, parse_log
 
 MAX_SEED = 2**53 - 1
 """JavaScript's numbers are exact up to here."""
@@ -152,7 +152,7 @@ def check_entry(entry: object) -> tuple[Replay, Trajectory]:
         raise TrajectoryError("fight: needs 32 hexadecimal digits")
     if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
         raise TrajectoryError(f"seed: needs a whole number in 0 … {MAX_SEED}")
-    trajectory = parse_trajectory(log)
+    trajectory, states = parse_log(log)
     if not isinstance(names, list) or len(names) != len(trajectory):
         raise TrajectoryError(f"player: needs a list of {len(trajectory)} actions, one for each step of the log")
     actions = np.empty((len(names), 2), dtype=np.int64)
@@ -167,7 +167,6 @@ def check_entry(entry: object) -> tuple[Replay, Trajectory]:
     result = log["result"]
     if "bossHP" not in result:
         raise TrajectoryError("result: bossHP and playerHP are missing")
-    states = states_from_json([step["state"] for step in log["steps"]])
     told_hp = np.vstack([states.hp[1:], [[result["bossHP"], result["playerHP"]]]])
 
     generator = np.random.default_rng(seed)

@@ -379,7 +379,7 @@ def test_export_reset_and_import_give_the_same_boss_again(server):
     reset = player.post("/reset")
     assert reset["now"] == reset["anchor"] and reset["fights"] == 0 and reset["results"] == []
     again = player.post("/import", exported)
-    assert again["learned"] == 3 and {name: again[name] for name in learned} == learned
+    assert again["learned"] == 3 and player.get("/boss") == learned
     # For another player, too; and what is known already is left out.
     other = server.new_player()
     other.post("/learn", make_entry(2))

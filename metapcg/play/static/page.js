@@ -292,7 +292,7 @@ async function refresh() {
 }
 
 function showLearned(answer) {
-  boss = answer;
+  boss = { ...boss, ...answer }; // the anchor's policy is not sent again
   before = answer.before;
   $("sentence").textContent = answer.sentence;
   showBoss();
