@@ -249,6 +249,31 @@ def test_gradient_at_a_layer_norms_input_is_blind_to_shift_and_scale(functions):
     assert np.allclose(functions.layer_norm_backward(g, centred / std, 10 * std, scale)[0], g_in / 10)
 
 
+@pytest.mark.parametrize("epsilon", [1e-5, 0.3])
+def test_derivative_of_the_normalised_values_is_the_symmetric_matrix(epsilon):
+    """Equation (24) of the worked theory, for any epsilon."""
+    x = torch.randn(6, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+    def normalise(x):
+        return (x - x.mean()) / torch.sqrt(x.var(unbiased=False) + epsilon)
+
+    jacobian = torch.autograd.functional.jacobian(normalise, x)
+    normed, std = normalise(x), torch.sqrt(x.var(unbiased=False) + epsilon)
+    right = (torch.eye(6).double() - 1.0 / 6.0 - torch.outer(normed, normed) / 6.0) / std
+    assert torch.allclose(jacobian, right, rtol=0, atol=1e-14) and torch.equal(right, right.T)
+
+
+def test_both_parts_of_the_logits_gradient_sum_to_zero_and_the_entropys_vanishes_at_its_maximum(functions):
+    """Equation (29) of the worked theory."""
+    generator = np.random.default_rng(6)
+    logits, legal = generator.normal(size=(4, 5)), np.array([[True, True, False, True, True]] * 4)
+    actions, advantages = np.array([0, 1, 3, 4]), generator.normal(size=4)
+    for weight, size in ((0.0, advantages), (0.7, 0 * advantages)):
+        got = functions.logit_gradient(logits, legal, actions, size, weight)
+        assert np.abs(got.sum(-1)).max() < 1e-15 and np.abs(got).max() > 0.01 and (got[:, 2] == 0.0).all()
+    assert np.abs(functions.logit_gradient(0 * logits, legal, actions, 0 * advantages, 0.7)).max() < 1e-15
+
+
 def test_pull_inside_adam_depends_on_the_noise_and_outside_it_does_not(functions):
     """Question 2: two weights, equally far away, one with noisy gradients and one with hardly any."""
     generator, lr, pull = np.random.default_rng(4), 0.01, 0.02
