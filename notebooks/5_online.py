@@ -384,8 +384,10 @@ emit(
 # rule: $z$ is used twice, once through the gate and once past it (the *residual* path, thanks to which a link that is still
 # bad does no harm).
 #
-# There is no example by hand here: the test compares all eight gradients with autograd, and the mistakes that it knows are
-# autograd's answers on graphs in which one path is cut.
+# **Worked by hand**: let all gates be closed, $W_g = 0$. Then $o = 0$, $s = z$, and nothing comes back through the gate, so $\bar z$ is what
+# the second layer norm gives. With $z = (2, 2, -2, -2)$, $\gamma_{\text{out}} = (2, 1, 1, 1)$, $\bar y = (1, 0, 0, 0)$ that is the first
+# row of section 1: $\bar z = (0.5, -0.5, 0, 0)$. With open gates the test compares all eight gradients with autograd, and the mistakes
+# that it knows are autograd's answers on graphs in which one path is cut.
 
 
 # %% id="link-backward" kind="solution"
@@ -394,10 +396,10 @@ def link_backward(g_out: Array, seen: LinkValues, weights: Mapping[str, Array]) 
 
     Args:
         g_out: (T, D), the gradient at its output y.
-        seen: of the forward pass, seen.normed_in (T, D), seen.std_in (T, 1), seen.normed (T, D; this is u),
-            seen.pre_gate, seen.value (T, G), seen.normed_out (T, D), seen.std_out (T, 1).
-        weights: "link.norm_in.scale", "link.norm_out.scale" (D,), "link.gate.weight", "link.value.weight" (D, G),
-            "link.down.weight" (G, D), and others that are not needed here.
+        seen: of the forward pass: seen.normed_in, seen.normed_out (T, D), seen.std_in, seen.std_out (T, 1),
+            seen.normed (T, D), which is u, and seen.pre_gate, seen.value (T, G).
+        weights: holds "link.norm_in.scale", "link.norm_out.scale" (D,), "link.gate.weight",
+            "link.value.weight" (D, G) and "link.down.weight" (G, D).
 
     Returns:
         the gradient at z (T, D), and those of the link's weights by name (given).
@@ -456,11 +458,26 @@ def _autograd(z: Array, g_out: Array, weights: dict[str, Array], cut: str = "") 
     return dict(zip(names, found, strict=True))
 
 
-_z, _g_out, _weights = _random_link(3, 5, 4, 6)
+_z, _g_out, _weights = np.array([[2.0, 2.0, -2.0, -2.0]]), np.array([[1.0, 0.0, 0.0, 0.0]]), _random_link(0, 1, 4, 2)[2]
+_weights["link.gate.weight"] = np.zeros((4, 2))
+_weights["link.norm_out.scale"] = np.array([2.0, 1.0, 1.0, 1.0])
 _got = link_backward(_g_out.copy(), link_forward(_z, _weights)[1], _weights)
 assert isinstance(_got, tuple) and len(_got) == 2, (
     f"link_backward: the latent's gradient and a dictionary are asked for, got {type(_got).__name__}."
 )
+check(
+    "link_backward with closed gates, the latent z",
+    tensor("link_backward, z", _got[0]),
+    [[0.5, -0.5, 0.0, 0.0]],
+    {
+        "the way past the gate is missing: z is added to o in (3).": [[0.0, 0, 0, 0]],
+        "the second layer norm was left out on the way back.": [[2.0, 0, 0, 0]],
+    },
+    hint="Does layer_norm_backward pass its tests? Which of norm_in and norm_out comes first on the way back?",
+    tolerance=1e-5,
+)
+_z, _g_out, _weights = _random_link(3, 5, 4, 6)
+_got = link_backward(_g_out.copy(), link_forward(_z, _weights)[1], _weights)
 _right = _autograd(_z, _g_out, _weights)
 check(
     "link_backward beside autograd, the latent z",
