@@ -98,7 +98,6 @@ async function begin() {
 
 function takeUp(started) {
   fight = started;
-  before = null;
   $("veil").hidden = true;
   $("give-up").disabled = false;
   $("happened").textContent = "Both choose at the same moment.";
