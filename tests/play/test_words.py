@@ -1,6 +1,7 @@
 """Turns and updates in plain sentences: what is said has to be what happened."""
 
 import copy
+import re
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_a_turn_without_consequences():
 
 def test_losses_of_both_are_told_in_whole_points():
     text = turn("attack-low", "attack-high")
-    assert text.startswith("You attack high, the boss attacks low. It loses 1") and " and you lose " in text
+    assert re.fullmatch(r"You attack high, the boss attacks low. It loses (1[6-9]|20) and you lose (9|10|11)\.", text)
 
 
 def test_a_blocked_attack_makes_its_owner_stagger():
