@@ -24,8 +24,11 @@ Commands
   grade      a TA: grade a folder of submissions safely: grade FOLDER [--output CLASS] [--due 'YYYY-MM-DD HH:MM']
              [--workers N] [--dask ADDRESS] [--student-pattern REGEX] [--only NOTEBOOK] [--unsafe-no-sandbox]
   play       fight a boss that learns from you, in the browser (--port, --host, --anchor, --data FOLDER, --no-browser)
+  train      a researcher: train one policy on several games and representations: train maml|fomaml|rl2|pearl [OPTIONS]
+  adapt      adapt its checkpoint to new tasks: adapt CHECKPOINT [OPTIONS]
+  generate   adapt its checkpoint to one task and draw levels: generate CHECKPOINT [OPTIONS]
   setup      set up only
-(check, submit, release, grade and play take all arguments after them; -h after them says more)
+(check, submit, release, grade, play, train, adapt and generate take all arguments after them; -h after them says more)
 
 Options for all, run
   --notebooks answers|code   the worked notebooks (default where there are any) or your own in code/hw11;
@@ -71,7 +74,7 @@ active=no
 run_options=()
 compile_options=()
 pytest_options=()
-grading_options=()
+command_options=()
 given=()        # "COMMANDS OPTION": which commands an option that was given belongs to
 
 one_of() { # one_of OPTION VALUE ALLOWED...
@@ -121,11 +124,14 @@ while [ $# -gt 0 ]; do
                 pytest_options+=("$argument")
             else
                 case $argument in
-                    all | compile | run | test | setup | check | submit | release | grade | play)
+                    all | compile | run | test | setup | check | submit | release | grade | play | train | adapt | generate)
                         if [ -n "$command" ]; then usage_error "two commands: $command and $argument"; fi
                         command=$argument
                         case $command in
-                            check | submit | release | grade | play) grading_options=("$@"); set -- ;;
+                            check | submit | release | grade | play | train | adapt | generate)
+                                command_options=("$@")
+                                set --
+                                ;;
                         esac
                         ;;
                     -*) usage_error "unknown option: $argument" ;;
@@ -307,8 +313,8 @@ case $command in
         metapcg compile
         metapcg run ${run_options[@]+"${run_options[@]}"}
         ;;
-    check | submit | release | grade | play)
-        HW11_CALLED_FROM=$called_from metapcg "$command" ${grading_options[@]+"${grading_options[@]}"}
+    check | submit | release | grade | play | train | adapt | generate)
+        HW11_CALLED_FROM=$called_from metapcg "$command" ${command_options[@]+"${command_options[@]}"}
         ;;
     test)
         # What a person has set for runs must not decide what the tests see.

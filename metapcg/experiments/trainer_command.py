@@ -6,6 +6,8 @@ import argparse
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,53 @@ from .runs import RunSettings, settings_for
 from .trainer import TrainerSettings, default_name, train
 
 _ADAPTS_BY_GRADIENTS = ("maml", "fomaml")
+
+_TRAIN_OPTIONS = {
+    "outer_lr": "--meta-lr",
+    "inner_lr": "--inner-lr",
+    "inner_steps": "--inner-steps",
+    "tasks": "--meta-batch",
+    "iterations": "--iterations",
+    "episodes": "--n-trajectories",
+    "surrogate": "--surrogate",
+    "horizon": "--horizon",
+    "family": "--family",
+    "seed": "--seed",
+    "representation": "--representations",
+    "representations": "--representations",
+    "games": "--games",
+    "deadlock_penalty": "--deadlock-penalty",
+}
+_ADAPT_OPTIONS = {
+    "eval_steps": "--steps",
+    "eval_episodes": "--episodes",
+    "seed": "--seed",
+    "representation": "--representation",
+}
+
+
+@contextmanager
+def _named_as(options: dict[str, str]) -> Iterator[None]:
+    """An error that names a setting names the option that sets it."""
+    try:
+        yield
+    except ValueError as error:
+        setting, colon, rest = str(error).partition(": ")
+        if not colon or setting not in options:
+            raise
+        raise ValueError(f"{options[setting]}: {rest}") from error
+
+
+def _from_caller(path: str | Path) -> Path:
+    """A path as it was meant where the command was typed; compile_and_run.sh changes the folder and says from where."""
+    return Path(os.environ.get("HW11_CALLED_FROM", "."), Path(path).expanduser()).absolute()
+
+
+def _notebook(given: str | None) -> str | None:
+    """A notebook's path as it was typed; a bare name is left to the loader."""
+    if given is None or not (given.endswith((".ipynb", ".py")) or os.sep in given):
+        return given
+    return str(_from_caller(given))
 
 
 def functions_from(notebook: str | None, settings: RunSettings) -> Any:
@@ -83,39 +132,41 @@ def trainer_settings(options: argparse.Namespace) -> TrainerSettings:
         "surrogate": options.surrogate,
         "horizon": options.horizon,
     }
-    run = settings_for(
-        profile,
-        algorithm,
-        options.games[0],
-        options.representations[0],
-        family=options.family,
-        seed=options.seed,
-        **{name: value for name, value in given.items() if value is not None},
-    )
-    digest = ""
-    if options.resources not in ("off", "live"):
-        digest = hashlib.sha256(Trace.load(options.resources).to_bytes()).hexdigest()[:16]
-    return TrainerSettings(
-        run,
-        tuple(options.games),
-        tuple(options.representations),
-        options.deadlock_penalty,
-        options.resources,
-        digest,
-        options.validate_every,
-        options.checkpoint_every,
-    )
+    resources, digest = options.resources, ""
+    if resources not in ("off", "live"):
+        resources = str(_from_caller(resources))
+        digest = hashlib.sha256(Trace.load(resources).to_bytes()).hexdigest()[:16]
+    with _named_as(_TRAIN_OPTIONS):
+        run = settings_for(
+            profile,
+            algorithm,
+            options.games[0],
+            options.representations[0],
+            family=options.family,
+            seed=options.seed,
+            **{name: value for name, value in given.items() if value is not None},
+        )
+        return TrainerSettings(
+            run,
+            tuple(options.games),
+            tuple(options.representations),
+            options.deadlock_penalty,
+            resources,
+            digest,
+            options.validate_every,
+            options.checkpoint_every,
+        )
 
 
 def run_train(options: argparse.Namespace) -> int:
     """Train; 0 when the run is complete, 1 when it diverged."""
     settings = trainer_settings(options)
     device = configure(check_device(options.device))
-    functions = functions_from(options.solutions, settings.run)
-    name = options.experiment_name or default_name(settings)
-    if name in (".", "..") or Path(name).name != name:
+    functions = functions_from(_notebook(options.solutions), settings.run)
+    name = default_name(settings) if options.experiment_name is None else options.experiment_name
+    if name in ("", ".", "..") or Path(name).name != name:
         raise ValueError(f"--experiment-name: needs a name without folders, got {name!r}")
-    folder = (options.output or output_dir() / "trained").expanduser().absolute() / name
+    folder = (output_dir() / "trained" if options.output is None else _from_caller(options.output)) / name
     many = ", ".join(str(one) for one in settings.layout.combinations)
     print(f"{get_algorithm(settings.run.algorithm).label} on {settings.run.family}: {many}; {device}, into {folder}")
     result = train(settings, functions, folder, device, resume=options.resume, stream=sys.stdout)
@@ -126,38 +177,40 @@ def run_train(options: argparse.Namespace) -> int:
         held = f"; kept: {', '.join(kept)} in {folder}" if kept else ""
         print(f"error: stopped: {result.diverged}{held}; try a smaller --meta-lr or --inner-lr", file=sys.stderr)
         return 1
-    print(f"next: python -m metapcg adapt {folder / 'best.pt'} --gallery")
+    program = os.environ.get("HW11_PROGRAM", ".venv/bin/python -m metapcg")  # as the command line was called
+    print(f"next: {program} adapt {folder / 'best.pt'} --gallery")
     return 0
 
 
 def _session(options: argparse.Namespace, tasks: int, episodes: int | None):
-    checkpoint = Checkpoint.load(options.checkpoint)
+    checkpoint = Checkpoint.load(_from_caller(options.checkpoint))
     device = configure(check_device(options.device))
     weights = None if options.weights is None else parse_weights(options.weights)
-    session = adaptation_session(
-        checkpoint,
-        functions_from(options.solutions, checkpoint.settings),
-        device,
-        game=options.game,
-        representation=options.representation,
-        seed=options.seed,
-        steps=options.steps,
-        episodes=episodes,
-        split=options.split,
-        tasks=tasks,
-        weights=weights,
-    )
+    with _named_as(_ADAPT_OPTIONS):
+        session = adaptation_session(
+            checkpoint,
+            functions_from(_notebook(options.solutions), checkpoint.settings),
+            device,
+            game=options.game,
+            representation=options.representation,
+            seed=options.seed,
+            steps=options.steps,
+            episodes=episodes,
+            split=options.split,
+            tasks=tasks,
+            weights=weights,
+        )
     return checkpoint, session
 
 
 def _picture(options: argparse.Namespace, given: str | None, kind: str, session: Any) -> Path:
     if given:
-        path = Path(given).expanduser()
+        path = _from_caller(given)
         if path.suffix != ".png":
             raise ValueError(f"{given}: the picture's name must end with .png")
         return path
     one = f"{session.settings.game}-{session.settings.representation}"
-    checkpoint = Path(options.checkpoint)
+    checkpoint = _from_caller(options.checkpoint)
     return checkpoint.with_name(f"{checkpoint.stem}-{kind}-{one}.png")
 
 

@@ -327,7 +327,15 @@ def test_options_that_an_algorithm_would_not_use_are_refused(tmp_path, capsys):
         (["maml", "--games", "binary", "--deadlock-penalty", "1.5"], "only sokoban has crates"),
         (["maml", "--games", "binary", "binary"], "each once"),
         (["maml", "--experiment-name", "../run"], "without folders"),
+        (["maml", "--experiment-name", ""], "without folders"),
         (["maml", "--resources", "nowhere.csv"], "cannot be read"),
+        (["maml", "--meta-lr", "nan"], "error: --meta-lr: needs a finite number"),
+        (["maml", "--meta-lr", "-1"], "error: --meta-lr: must be above 0"),
+        (["maml", "--inner-lr", "inf"], "error: --inner-lr: needs a finite number"),
+        (["maml", "--surrogate", "best"], "error: --surrogate: unknown value 'best'"),
+        (["maml", "--representations", "huge"], "error: --representations: unknown name 'huge'"),
+        (["maml", "--seed", "-1"], "error: --seed: needs an integer"),
+        (["maml", "--games", "sokoban", "--deadlock-penalty", "nan"], "error: --deadlock-penalty: must be"),
     ):
         assert main(["train", *arguments, "--output", str(tmp_path), "--device", "cpu"]) == 1
         error = capsys.readouterr().err

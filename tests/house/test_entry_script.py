@@ -30,7 +30,8 @@ case "$1 $2" in
             *) echo "Downloading torch-2.whl (190.5 MB)"; echo "Installing collected packages: a, b, c"; exit 0 ;;
         esac ;;
     "-m pytest") echo "settings ${HW11_PROFILE-} ${HW11_OUTPUT-}" >>"$CALLS"; exit ${FAKE_EXIT:-0} ;;
-    "-m metapcg") if [ -n "${HW11_OUTPUT-}" ]; then echo "results $HW11_OUTPUT" >>"$CALLS"; fi; exit ${FAKE_EXIT:-0} ;;
+    "-m metapcg") if [ -n "${HW11_CALLED_FROM-}" ]; then echo "called from $HW11_CALLED_FROM" >>"$CALLS"; fi
+        if [ -n "${HW11_OUTPUT-}" ]; then echo "results $HW11_OUTPUT" >>"$CALLS"; fi; exit ${FAKE_EXIT:-0} ;;
 esac
 exec "$REAL_PYTHON" "$@"
 """
@@ -162,7 +163,7 @@ def test_help_lists_commands_and_options_and_sets_nothing_up(machine):
     ("arguments", "message"),
     [
         (["--fast"], "unknown option: --fast"),
-        (["train"], "unknown command: train"),
+        (["fly"], "unknown command: fly"),
         (["run", "compile"], "two commands: run and compile"),
         (["--profile", "fast"], "--profile: unknown value 'fast'; choose one of: smoke quick full"),
         (["--profile=fast"], "--profile: unknown value 'fast'"),
@@ -187,6 +188,15 @@ def test_first_run_sets_up_and_the_second_does_not(machine):
     status, out, error = machine.run("run", "--only", "maml", "--only=rl2", "--notebooks", "code")
     assert (status, out, error) == (0, "", "")
     assert machine.calls() == ["env -m metapcg run --only maml --only rl2 --notebooks code"]
+
+
+@pytest.mark.parametrize("command", ["grade", "play", "train", "adapt", "generate"])
+def test_commands_with_options_of_their_own_get_all_of_them_and_the_callers_folder(machine, command, tmp_path):
+    machine.run("setup")
+    machine.calls()
+    status, _, error = machine.run(command, "some thing", "--device", "cpu", "-h", cwd=tmp_path)
+    assert (status, error) == (0, "")
+    assert machine.calls() == [f"env -m metapcg {command} some thing --device cpu -h", f"called from {tmp_path}"]
 
 
 @pytest.mark.parametrize("changed", ["requirements.txt", "pyproject.toml"])
