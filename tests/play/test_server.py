@@ -162,7 +162,7 @@ BAD = {
     "NaN": (edited(lambda e: set_in(e, "log", "steps", 0, "bossHP", to=float("nan"))), 400, "NaN is no number"),
     "infinity": (edited(lambda e: set_in(e, "log", "steps", 0, "bossHP", to=float("inf"))), 400, "Infinity is no"),
     "1e999": (json.dumps(make_entry(3)).replace('"bossHP": 1.0', '"bossHP": 1e999', 1).encode(), 422, "bossHP"),
-    "a million steps": (edited(million_steps), 413, "too long: "),
+    "a million steps": (edited(million_steps), 413, "bytes, at most"),
     "61 steps": (
         edited(lambda e: set_in(e, "log", "steps", to=e["log"]["steps"][:1] * 61)),
         422,

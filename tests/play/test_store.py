@@ -257,6 +257,32 @@ def test_a_deleted_player_is_gone_from_the_disk_and_takes_no_more(tmp_path):
     run(work)
 
 
+def test_a_player_deleted_just_before_a_crash_does_not_come_back(tmp_path):
+    async def delete():
+        opened = Store(tmp_path)
+        token = await opened.create()
+        await opened.learn(opened.find(token), fights(0))
+        await opened.checkpoint()
+        await opened.delete(opened.find(token))
+        crash(opened)
+        return token
+
+    async def go_on():
+        opened = Store(tmp_path)
+        assert opened.find(token) is None
+        await opened.create()
+        await opened.close()
+
+    async def after():
+        opened = Store(tmp_path)
+        assert opened.find(token) is None and len(opened.players) == 1
+        crash(opened)
+
+    token = run(delete)
+    run(go_on)
+    run(after)
+
+
 def test_only_so_many_players(tmp_path):
     async def work():
         opened = Store(tmp_path, max_players=2)
