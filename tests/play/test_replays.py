@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from play_server import make_entry, make_replay
 
+from metapcg.personal import arena
 from metapcg.personal.arena import Fight
 from metapcg.personal.trajectories import TrajectoryError, parse_trajectory
 from metapcg.play.replays import Replay, check_entry, entries, simulate, trajectories
@@ -117,16 +118,24 @@ def test_an_action_of_the_boss_that_was_not_played_is_refused(entry):
 def test_an_action_of_the_player_that_was_illegal_is_refused():
     replay = make_replay(3)
     special = replay.player.index("8")
-    forged = Replay(
-        replay.fight, replay.seed, replay.boss, replay.player[: special + 1] + "8" + replay.player[special + 2 :]
-    )
+    player = replay.player[: special + 1] + "8" + replay.player[special + 2 :]
     with pytest.raises(TrajectoryError, match=rf"steps\[{special + 1}\]: the player's action was illegal"):
-        simulate([forged])
+        simulate([Replay(replay.fight, replay.seed, replay.boss, player)])
 
 
-@pytest.mark.parametrize(
-    ("boss", "player", "message"), [("00", "00", "not over"), ("0" * 61, "0" * 61, "after its end")]
-)
-def test_a_replay_that_ends_too_early_or_late_is_refused(boss, player, message):
+def test_a_special_that_should_rest_is_refused_even_with_states_to_match(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(arena, "legal_actions", lambda state, side: np.ones(arena.NUM_ACTIONS, dtype=bool))
+        fight = Fight(6)
+        while not fight.over:
+            fight.step("wait", "special" if int(fight.state.step) > 3 else "approach")
+    log = fight.log()
+    names = [step["state"]["playerLast"] for step in log["steps"][1:]] + ["special"]
+    with pytest.raises(TrajectoryError, match=r"player\[5\]: special was illegal then"):
+        check_entry({"fight": "0" * 32, "seed": 6, "player": names, "log": log})
+
+
+@pytest.mark.parametrize(("steps", "message"), [(2, "not over"), (61, "after its end")])
+def test_a_replay_that_ends_too_early_or_late_is_refused(steps, message):
     with pytest.raises(TrajectoryError, match=message):
-        simulate([Replay("0" * 32, 1, boss, player)])
+        simulate([Replay("0" * 32, 1, "0" * steps, "0" * steps)])
