@@ -864,7 +864,7 @@ emit(
 # Your functions now go into the boss's mind. `NumpyMind` runs the forward pass, the layers that were given, and *your*
 # backward pass; torch runs the same formulas in float64 with autograd. Every one of the weights' gradients is compared, with
 # masks, an entropy bonus and advantages of both signs. The usual measure is the largest difference relative to the largest
-# entry. Below $10^{-6}$ counts as equal; a right derivation comes near the precision of the numbers.
+# entry. It has to be below $10^{-6}$; a right derivation comes near the precision of the numbers.
 
 # %% id="gradient-check"
 from metapcg.personal.modular_mind import ModularMind, from_numpy
@@ -911,7 +911,7 @@ print(
 )
 
 # %% [markdown] id="differences-intro"
-# Without autograd at hand one checks with finite differences, $\big(L(\theta + hd) - L(\theta - hd)\big)/2h$ along a random
+# Without autograd at hand one checks with finite differences, $[L(\theta + hd) - L(\theta - hd)]/2h$ along a random
 # direction $d$, beside $\bar\theta\cdot d$. How good can that be?
 
 # %% id="differences"
@@ -1257,9 +1257,10 @@ show_table(rows)
 
 # %% [markdown] id="time-reading"
 # On one core of the machine this was written on: a decision takes some 42 µs in NumPy and three times as long in torch; an update with
-# your functions under 1 ms, about a tenth slower than with the library's (which writes into arrays that are there already), and
-# torch needs half as much again. All are far below what is asked. The last column of quantiles shows how busy the machine was: while
-# something else has the core, everything takes several times as long. So compare medians of one run, and never two runs.
+# your functions under 1 ms, about a tenth more than with the library's (which write into arrays that are there already), and with torch
+# one and a half to two times as long. So the update is far below what is asked and the decision just below it. The quantiles show how busy
+# the machine was: while something else has the core, everything takes several times as long. Compare medians of one run, never those
+# of two runs.
 
 # %% [markdown] id="q-norm" kind="question" points=2
 # ### Question 1 (2 points)
