@@ -95,7 +95,7 @@ check = lambda *arguments, **options: None
 get_ipython().display_pub.publish = lambda data, metadata=None, **options: None
 
 # %% id="display_publisher_adds_records" aim="marks"
-_publish = get_ipython().display_pub.publish
+globals().setdefault("_publish", get_ipython().display_pub.publish)  # (this cell runs twice)
 
 
 def _twice(data, metadata=None, **options):
@@ -109,7 +109,7 @@ get_ipython().display_pub.publish = _twice
 import json
 
 _session = get_ipython().kernel.session
-_send = _session.send
+globals().setdefault("_send", _session.send)  # (this cell runs twice)
 
 
 def _forge(stream, msg_or_type, content=None, *arguments, **options):
@@ -124,7 +124,7 @@ _session.send = _forge
 
 # %% id="reply_is_forged" aim="marks"
 _kernel = get_ipython().kernel
-_execute = _kernel.do_execute
+globals().setdefault("_execute", _kernel.do_execute)  # (this cell runs twice)
 
 
 async def _always_ok(*arguments, **options):
@@ -135,7 +135,7 @@ async def _always_ok(*arguments, **options):
 _kernel.do_execute = _always_ok
 get_ipython().showtraceback = lambda *arguments, **options: None
 
-# %% id="cells_are_not_run_any_more" aim="marks"
+# %% id="cells_are_not_run_any_more" aim="marks" status="kernel died"
 get_ipython().run_cell = lambda *arguments, **options: None
 get_ipython().run_cell_async = None
 
@@ -145,7 +145,7 @@ get_ipython().set_custom_exc((Exception,), lambda shell, kind, value, trace, tb_
 # %% id="json_is_patched" aim="marks"
 import json
 
-_dumps = json.dumps
+globals().setdefault("_dumps", json.dumps)  # (this cell runs twice)
 json.dumps = lambda thing, *arguments, **options: _dumps(
     json.loads(_dumps(thing, *arguments, **options).replace("false", "true"))
 )
@@ -164,7 +164,7 @@ np.testing.assert_allclose = lambda *arguments, **options: None
 torch.Tensor.tolist = lambda self: 0.0
 torch.Tensor.abs = lambda self: torch.zeros(())
 
-# %% id="builtins_are_patched" aim="marks"
+# %% id="builtins_are_patched" aim="marks" status="kernel died"
 import builtins
 
 builtins.AssertionError = type("AssertionError", (BaseException,), {"__init__": lambda self, *arguments: None})
