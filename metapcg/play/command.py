@@ -52,8 +52,7 @@ def run(options: argparse.Namespace) -> int:
 
     if options.max_players < 1:
         raise ValueError(f"--max-players: needs at least 1, got {options.max_players}")
-    folder = options.data or default_folder()
-    folder = folder.expanduser().absolute()
+    folder = data_folder(options.data)
     listener = _listen(options.host, options.port)
     with listener:
         store = Store(folder, options.anchor, options.max_players)
@@ -81,11 +80,12 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def default_folder() -> Path:
-    """Where bosses are kept unless ``--data`` says otherwise."""
-    if os.environ.get("HW11_PLAY"):
-        return Path(os.environ["HW11_PLAY"])
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "metapcg" / "play"
+def data_folder(asked: Path | None) -> Path:
+    """Where bosses are kept: as ``--data`` asks, else by HW11_PLAY, else among the user's data; absolute."""
+    home = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share") / "metapcg" / "play"
+    folder = asked or Path(os.environ.get("HW11_PLAY") or home)
+    # compile_and_run.sh changes the folder, and says from which one it was called.
+    return Path(os.environ.get("HW11_CALLED_FROM", "."), folder.expanduser()).absolute()
 
 
 def _listen(host: str, port: int) -> socket.socket:

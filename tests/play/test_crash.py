@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from play_server import Client, Program, make_entry, make_replay
 
 from metapcg.personal.learner import Learner
 from metapcg.personal.weights_file import load_anchor
-from metapcg.play.command import run
+from metapcg.play.command import data_folder, run
 from metapcg.play.store import Store
 
 
@@ -79,6 +80,17 @@ def test_a_fight_in_progress_is_gone_after_a_crash_and_the_player_is_told(tmp_pa
         assert status == 409 and "not going on" in body["error"]
     finally:
         again.end()
+
+
+def test_the_folder_is_relative_to_where_the_command_was_called(tmp_path, monkeypatch):
+    monkeypatch.setenv("HW11_CALLED_FROM", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    monkeypatch.delenv("HW11_PLAY", raising=False)
+    assert data_folder(Path("here")) == tmp_path / "here"
+    assert data_folder(Path("/there")) == Path("/there")
+    assert data_folder(None) == Path("/data/metapcg/play")
+    monkeypatch.setenv("HW11_PLAY", "kept")
+    assert data_folder(None) == tmp_path / "kept"
 
 
 def options(**changed):
