@@ -27,8 +27,9 @@ Commands
   train      a researcher: train one policy on several games and representations: train maml|fomaml|rl2|pearl [OPTIONS]
   adapt      adapt its checkpoint to new tasks: adapt CHECKPOINT [OPTIONS]
   generate   adapt its checkpoint to one task and draw levels: generate CHECKPOINT [OPTIONS]
+  reach      MAML with the same functions on a simulated robot arm: reach [--solutions NOTEBOOK] [OPTIONS]
   setup      set up only
-(check, submit, release, grade, play, train, adapt and generate take all arguments after them; -h after them says more)
+(check, submit, release, grade, play, train, adapt, generate and reach take all arguments after them; -h says more)
 
 Options for all, run
   --notebooks answers|code   the worked notebooks (default where there are any) or your own in code/hw11;
@@ -124,11 +125,12 @@ while [ $# -gt 0 ]; do
                 pytest_options+=("$argument")
             else
                 case $argument in
-                    all | compile | run | test | setup | check | submit | release | grade | play | train | adapt | generate)
+                    all | compile | run | test | setup | check | submit | release | grade | play | train | adapt | generate | \
+                        reach)
                         if [ -n "$command" ]; then usage_error "two commands: $command and $argument"; fi
                         command=$argument
                         case $command in
-                            check | submit | release | grade | play | train | adapt | generate)
+                            check | submit | release | grade | play | train | adapt | generate | reach)
                                 command_options=("$@")
                                 set --
                                 ;;
@@ -313,7 +315,7 @@ case $command in
         metapcg compile
         metapcg run ${run_options[@]+"${run_options[@]}"}
         ;;
-    check | submit | release | grade | play | train | adapt | generate)
+    check | submit | release | grade | play | train | adapt | generate | reach)
         HW11_CALLED_FROM=$called_from metapcg "$command" ${command_options[@]+"${command_options[@]}"}
         ;;
     test)

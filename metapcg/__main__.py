@@ -198,6 +198,29 @@ def add_adapt(commands: argparse._SubParsersAction) -> None:
         parser.add_argument("--device", default="auto", help="auto, cpu or cuda (default: %(default)s)")
 
 
+def add_reach(commands: argparse._SubParsersAction) -> None:
+    """``reach``: the same MAML functions on a simulated robot arm."""
+    text = "MAML on Meta-World's ML1 reach (needs: pip install -e '.[metaworld]')"
+    parser = commands.add_parser("reach", help=text, description=f"{text}.")
+    parser.add_argument("--iterations", type=_positive, metavar="N", help="meta-updates")
+    parser.add_argument("--tasks", type=_positive, metavar="M", help="goals per meta-update")
+    parser.add_argument("--episodes", type=_positive, metavar="E", help="episodes per goal and rollout")
+    parser.add_argument("--horizon", type=_positive, metavar="T", help="steps of an episode")
+    parser.add_argument("--test-tasks", type=_positive, metavar="M", help="goals that are adapted to at the end")
+    parser.add_argument("--test-episodes", type=_positive, metavar="E", help="episodes per goal and step there")
+    parser.add_argument("--surrogate", default="lvc", help="inner objective: naive, lvc or dice (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--solutions", metavar="NOTEBOOK", help="a notebook whose functions train (default: worked)")
+    parser.set_defaults(run=run_reach)
+
+
+def run_reach(options: argparse.Namespace) -> int:
+    """Train and test on ML1 reach; see ``metapcg.experiments.reach``."""
+    from metapcg.experiments.reach import run
+
+    return run(options)
+
+
 def _trainer_command(name: str) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
         from metapcg.experiments import trainer_command
@@ -252,6 +275,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_experiments(commands)
     add_train(commands)
     add_adapt(commands)
+    add_reach(commands)
     add_parity(commands)
     add_grading(commands)
     add_tests_of_tests(commands)

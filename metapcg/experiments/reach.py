@@ -3,10 +3,15 @@
 The functions are those of the notebooks, the Gaussian policy is navigation's; nothing here knows how MAML works. The
 budget is a laptop's (minutes); published results use hundreds of times more steps. So the question is what one and two
 inner steps are worth after little training, beside the same steps from parameters that were not trained.
+
+``python -m metapcg reach [--solutions NOTEBOOK]`` runs it.
 """
 
 from __future__ import annotations
 
+import argparse
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +19,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from metapcg.learning.meta_training import AdvantageSettings, MetaSettings, adaptation_returns, meta_train
+from metapcg.learning.device import configure
+from metapcg.learning.meta_training import AdvantageSettings, Diverged, MetaSettings, adaptation_returns, meta_train
 from metapcg.learning.policies import GaussianPolicy, Observation, Params
 from metapcg.learning.rollouts import Streams, time_features
-from metapcg.tasks.metaworld import Reach, ReachBenchmark
+from metapcg.tasks.metaworld import NUM_GOALS, Reach, ReachBenchmark
+
+from .runs import settings_for
+from .trainer_command import functions_from, notebook_path
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,11 @@ class ReachBudget:
     test_tasks: int = 20
     test_episodes: int = 6
     test_steps: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("tasks", "test_tasks"):
+            if getattr(self, name) > NUM_GOALS:
+                raise ValueError(f"{name}: ML1 has {NUM_GOALS} goals in each split, got {getattr(self, name)}")
 
 
 def gripper_features(obs: Observation, time: torch.Tensor) -> torch.Tensor:
@@ -150,3 +164,51 @@ def run_reach(
         "random init": curve(start, benchmark.test),
         "MAML, training goals": curve(trained.params, benchmark.train),
     }
+
+
+# --------------------------------------------------------------------------------------------------------- command line
+
+_SIZES = ("iterations", "tasks", "episodes", "horizon", "test_tasks", "test_episodes")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train, test and print a table; 0 when it was trained, 1 when it diverged.
+
+    Raises:
+        ValueError: Meta-World is not installed, or an option cannot be used.
+    """
+    given = {name: getattr(options, name) for name in _SIZES}
+    budget = ReachBudget(**{name: value for name, value in given.items() if value is not None})
+    print(f"{budget}, {options.surrogate}, seed {options.seed}")
+    settings = settings_for("quick", "maml", surrogate=options.surrogate)  # names the functions that are needed
+    functions = functions_from(notebook_path(options.solutions), settings)
+    surrogate = getattr(functions, f"surrogate_{options.surrogate}")
+    configure("cpu")  # the simulator is far slower than the networks
+
+    def report(iteration: int, row: dict[str, float]) -> None:
+        if (iteration + 1) % max(1, budget.iterations // 10) == 0:
+            print(
+                f"[{iteration + 1}/{budget.iterations}] training goals: return {row['return_before']:.1f} → "
+                f"{row['return_after']:.1f} ({row['env_steps']} steps, {row['seconds']:.0f} s)",
+                flush=True,
+            )
+
+    started, spent = time.perf_counter(), time.process_time()
+    try:
+        curves = run_reach(functions, surrogate, budget, options.seed, report)
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    except Diverged as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    steps = range(budget.test_steps + 1)
+    print("return, success rate".ljust(24) + "".join(f"{f'step {k}':>24}" for k in steps))
+    for name, (returns, successes) in curves.items():
+        spread = returns.std(0, ddof=1) / np.sqrt(len(returns)) if len(returns) > 1 else np.full(len(steps), np.nan)
+        cells = [f"{returns[:, k].mean():.1f} ± {spread[k]:.1f}, {successes[:, k].mean():.1%}" for k in steps]
+        print(name.ljust(24) + "".join(f"{cell:>24}" for cell in cells))
+    print(
+        f"± is one standard error over goals; {time.perf_counter() - started:.0f} s, "
+        f"{time.process_time() - spent:.0f} s of processor time"
+    )
+    return 0

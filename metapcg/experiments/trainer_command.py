@@ -75,7 +75,7 @@ def _from_caller(path: str | Path) -> Path:
     return Path(os.environ.get("HW11_CALLED_FROM", "."), Path(path).expanduser()).absolute()
 
 
-def _notebook(given: str | None) -> str | None:
+def notebook_path(given: str | None) -> str | None:
     """A notebook's path as it was typed; a bare name is left to the loader."""
     if given is None or not (given.endswith((".ipynb", ".py")) or os.sep in given):
         return given
@@ -162,7 +162,7 @@ def run_train(options: argparse.Namespace) -> int:
     """Train; 0 when the run is complete, 1 when it diverged."""
     settings = trainer_settings(options)
     device = configure(check_device(options.device))
-    functions = functions_from(_notebook(options.solutions), settings.run)
+    functions = functions_from(notebook_path(options.solutions), settings.run)
     name = default_name(settings) if options.experiment_name is None else options.experiment_name
     if name in ("", ".", "..") or Path(name).name != name:
         raise ValueError(f"--experiment-name: needs a name without folders, got {name!r}")
@@ -189,7 +189,7 @@ def _session(options: argparse.Namespace, tasks: int, episodes: int | None):
     with _named_as(_ADAPT_OPTIONS):
         session = adaptation_session(
             checkpoint,
-            functions_from(_notebook(options.solutions), checkpoint.settings),
+            functions_from(notebook_path(options.solutions), checkpoint.settings),
             device,
             game=options.game,
             representation=options.representation,

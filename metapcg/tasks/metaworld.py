@@ -31,10 +31,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from metapcg.tasks.problem import Clock, Seed, check_actions, check_count
 
-__all__ = ["MAX_HORIZON", "Reach", "ReachBenchmark", "ReachTasks", "greedy_actions"]
+__all__ = ["MAX_HORIZON", "NUM_GOALS", "Reach", "ReachBenchmark", "ReachTasks", "greedy_actions"]
 
 MAX_HORIZON = 500
 """Steps after which Meta-World's own environments end."""
+
+NUM_GOALS = 50
+"""Goals of each split."""
 
 _NAME = "reach-v3"
 

@@ -190,7 +190,7 @@ def test_first_run_sets_up_and_the_second_does_not(machine):
     assert machine.calls() == ["env -m metapcg run --only maml --only rl2 --notebooks code"]
 
 
-@pytest.mark.parametrize("command", ["grade", "play", "train", "adapt", "generate"])
+@pytest.mark.parametrize("command", ["grade", "play", "train", "adapt", "generate", "reach"])
 def test_commands_with_options_of_their_own_get_all_of_them_and_the_callers_folder(machine, command, tmp_path):
     machine.run("setup")
     machine.calls()

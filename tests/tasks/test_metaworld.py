@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from metapcg.tasks.metaworld import MAX_HORIZON, ReachBenchmark, greedy_actions
+from metapcg.tasks.metaworld import MAX_HORIZON, NUM_GOALS, ReachBenchmark, greedy_actions
 
 WHY = "Meta-World is an extra that is not installed: pip install -e '.[metaworld]'"
 
@@ -31,7 +31,7 @@ def test_without_meta_world_the_error_says_how_to_install_it(monkeypatch):
 
 
 def test_the_goals_are_the_benchmarks(theirs, benchmark):
-    assert len(benchmark.train) == len(benchmark.test) == 50
+    assert len(benchmark.train) == len(benchmark.test) == NUM_GOALS
     assert not np.isin(benchmark.train.goals, benchmark.test.goals).any()
     arm = theirs.train_classes["reach-v3"]()
     for tasks, own in ((theirs.train_tasks, benchmark.train), (theirs.test_tasks, benchmark.test)):
