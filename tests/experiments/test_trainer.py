@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from metapcg.experiments.execution import resolve_notebooks
 from metapcg.experiments.functions import NotebookFunctions
 from metapcg.experiments.resources import Monitor, Penalties, Reading, Trace
 from metapcg.experiments.runs import settings_for
-from metapcg.experiments.trainer import MixtureSession, TrainerSettings, deadlock_term, train
+from metapcg.experiments.trainer import MixtureSession, TrainerSettings, Validation, deadlock_term, train
 from metapcg.learning.meta_training import Diverged
 
 GAMES, REPRESENTATIONS = ("binary", "zelda", "sokoban"), ("narrow", "turtle", "wide")
@@ -63,6 +64,27 @@ def test_every_algorithm_trains_on_all_games_and_representations(algorithm, tmp_
     best = Checkpoint.load(tmp_path / "run" / "best.pt")
     scores = [float(row["validation_return"]) for row in rows(tmp_path / "run" / "metrics.csv")[1:]]
     assert best.validation_return == max(scores) and best.iteration == 2 + int(np.argmax(scores))
+
+
+def scores(monkeypatch, *returns):
+    """Let the validations of a run find these returns, one after the other."""
+    left = [np.array([[0.0, value], [0.0, value]]) for value in returns]
+    monkeypatch.setattr(
+        MixtureSession, "validate", lambda session, params: Validation(left.pop(0), np.zeros(2, dtype=int))
+    )
+
+
+def test_best_is_the_highest_validation_return_and_the_first_of_equals(tmp_path, monkeypatch):
+    scores(monkeypatch, 1.0, 3.0, 3.0, 2.0)
+    small = {"games": ("binary",), "representations": ("narrow",), "validate_every": 1, "checkpoint_every": 1}
+    result = train(settings(**small), FUNCTIONS, tmp_path / "run")
+    assert (result.best_iteration, result.best_return) == (2, 3.0)
+    best, second, final = (
+        Checkpoint.load(tmp_path / "run" / f"{name}.pt") for name in ("best", "iteration_2", "final")
+    )
+    assert (best.iteration, best.validation_return, final.validation_return) == (2, 3.0, 2.0)
+    assert all(torch.equal(best.params[name], second.params[name]) for name in best.params)
+    assert not torch.equal(best.params["crop.weight"], final.params["crop.weight"])
 
 
 class Stopped(Exception):
@@ -113,6 +135,7 @@ def test_a_recorded_trace_gives_the_same_run_bit_for_bit(tmp_path):
     same_results(live.folder, tmp_path / "replayed")
     first = rows(live.folder / "metrics.csv")[0]
     assert float(first["resource_penalty"]) > 0 and first["gpu_memory_percent"] == ""
+    assert 60 < float(first["ram_percent"]) < 100  # a mean over steps
     other = train(settings(resources="live"), FUNCTIONS, tmp_path / "other", monitor=Load(1))
     assert (live.folder / "metrics.csv").read_bytes() != (other.folder / "metrics.csv").read_bytes()
 
@@ -219,6 +242,25 @@ def test_divergence_names_the_last_good_checkpoint(tmp_path, monkeypatch):
     assert issubclass(Diverged, RuntimeError) and not (tmp_path / "run" / "final.pt").exists()
 
 
+def test_a_validation_return_that_is_not_finite_stops_the_run(tmp_path, monkeypatch):
+    scores(monkeypatch, 1.0, float("nan"))
+    result = train(settings(games=("binary",), representations=("narrow",)), FUNCTIONS, tmp_path / "run")
+    assert "a validation return after 4 iterations is not finite" in result.diverged
+    assert Checkpoint.load(tmp_path / "run" / "best.pt").iteration == 2
+    assert Checkpoint.load(tmp_path / "run" / "last_good.pt").iteration == 3
+    assert not (tmp_path / "run" / "final.pt").exists()
+
+
+def test_parameters_that_are_not_finite_are_never_kept_as_the_last_good_ones(tmp_path, monkeypatch):
+    def diverge(session):
+        raise Diverged("diverged", {"logits.bias": torch.tensor([0.0, float("nan")])})
+
+    monkeypatch.setattr(MixtureSession, "train", diverge)
+    result = train(settings(games=("binary",), representations=("narrow",)), FUNCTIONS, tmp_path / "run")
+    assert result.diverged == "diverged" and result.best_iteration == 0
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "run"
@@ -300,6 +342,45 @@ def test_a_folder_that_holds_something_is_never_overwritten(trained, tmp_path):
     (copy / "state.pt").write_bytes(b"PK")
     with pytest.raises(ValueError, match="state.pt cannot be read"):
         train(settings(iterations=2), FUNCTIONS, copy, resume=True)
+
+
+def test_a_run_that_was_begun_otherwise_is_not_resumed_and_stays_as_it_is(trained, tmp_path):
+    def copy(name, resources="off", penalty=0.0):
+        folder = tmp_path / name
+        shutil.copytree(trained, folder)
+        (folder / "final.pt").unlink()  # as if it had been stopped
+        wanted = settings(iterations=2, checkpoint_every=1, resources=resources, deadlock_penalty=penalty)
+        return folder, dataclasses.replace(wanted, trace_digest="" if resources == "off" else resources)
+
+    cases = {
+        "other deadlock_penalty": copy("penalty", penalty=1.0),
+        "other resources, trace_digest": copy("trace", resources="x"),
+        "was begun with torch 1.0": copy("versions"),
+        "state.pt cannot be read": copy("state"),
+        "has no settings.json": copy("foreign"),
+    }
+    record = tmp_path / "versions" / "settings.json"
+    record.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', record.read_text()))
+    torch.save({"training": {}, "trainer": {}}, tmp_path / "state" / "state.pt")
+    (tmp_path / "foreign" / "settings.json").unlink()
+    for message, (folder, wanted) in cases.items():
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises(ValueError, match=message):
+            train(wanted, FUNCTIONS, folder, resume=True)
+        assert before == {path.name: path.read_bytes() for path in folder.iterdir()}, message
+
+
+def test_adapt_takes_its_steps_seed_and_weights(trained, capsys):
+    def adapted(*options):
+        common = ["--device", "cpu", "--game", "binary", "--representation", "narrow", "--episodes", "2"]
+        assert main(["adapt", str(trained / "best.pt"), *common, *options]) == 0
+        return capsys.readouterr().out.splitlines()[1:]
+
+    one, two = adapted("--steps", "1", "--tasks", "2"), adapted("--steps", "2", "--tasks", "2")
+    assert one[0].split() == ["task", "0", "2"] and two[0].split() == ["task", "0", "2", "4"]
+    assert adapted("--steps", "1", "--tasks", "2") == one != adapted("--steps", "1", "--tasks", "2", "--seed", "5")
+    (task,) = adapted("--steps", "1", "--weights", "regions=-1,path-length=0.5")[1:-1]
+    assert "regions=-1.00" in task and "path-length=0.50" in task
 
 
 @pytest.mark.parametrize(
