@@ -172,6 +172,13 @@ def test_validation_tasks_are_of_the_training_range_but_never_trained_on():
         assert not np.isin(own.parameters, other.parameters).any()
 
 
+def test_pearls_replayed_tasks_are_not_those_of_validation():
+    wanted = settings("pearl", tasks=4, replay_tasks=16, eval_tasks=16)
+    session = MixtureSession(wanted.run, FUNCTIONS, mixture=wanted)
+    for own, other in zip(session.evaluation_tasks("train").batches, session.replay_tasks().batches, strict=True):
+        assert len(own) == len(other) and not np.isin(own.parameters, other.parameters).any()
+
+
 def _circle(angle):
     return np.concatenate([np.cos(angle), np.sin(angle)], axis=1)
 
