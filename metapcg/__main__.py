@@ -206,6 +206,7 @@ def add_reach(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--tasks", type=_positive, metavar="M", help="goals per meta-update")
     parser.add_argument("--episodes", type=_positive, metavar="E", help="episodes per goal and rollout")
     parser.add_argument("--horizon", type=_positive, metavar="T", help="steps of an episode")
+    parser.add_argument("--inner-lr", type=float, metavar="RATE", help="step size of the inner loop")
     parser.add_argument("--test-tasks", type=_positive, metavar="M", help="goals that are adapted to at the end")
     parser.add_argument("--test-episodes", type=_positive, metavar="E", help="episodes per goal and step there")
     parser.add_argument("--surrogate", default="lvc", help="inner objective: naive, lvc or dice (default: %(default)s)")

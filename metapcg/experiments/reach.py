@@ -36,7 +36,9 @@ class ReachBudget:
     Attributes:
         iterations: meta-updates.
         tasks, episodes: goals per meta-batch and episodes per goal.
-        horizon: steps per episode; the farthest goal is 36 moves of 1 cm away.
+        horizon: steps per episode; a goal is at most 30 cm away along each axis, and a step is 1 cm.
+        inner_lr: α, of 0.03, 0.1 and 0.5 (navigation's, in which one step undoes what was learned: observations are
+            larger here) the best on training goals.
         test_tasks, test_episodes: test goals (the first ones), and episodes per goal and adaptation step.
         test_steps: adaptation steps at test.
     """
@@ -45,6 +47,7 @@ class ReachBudget:
     tasks: int = 10
     episodes: int = 6
     horizon: int = 60
+    inner_lr: float = 0.1
     test_tasks: int = 20
     test_episodes: int = 6
     test_steps: int = 2
@@ -53,6 +56,8 @@ class ReachBudget:
         for name in ("tasks", "test_tasks"):
             if getattr(self, name) > NUM_GOALS:
                 raise ValueError(f"{name}: ML1 has {NUM_GOALS} goals in each split, got {getattr(self, name)}")
+        if not (np.isfinite(self.inner_lr) and self.inner_lr > 0):
+            raise ValueError(f"inner_lr: needs a positive finite number, got {self.inner_lr!r}")
 
 
 def gripper_features(obs: Observation, time: torch.Tensor) -> torch.Tensor:
@@ -67,12 +72,12 @@ def policy() -> GaussianPolicy:
 
 
 def meta_settings(budget: ReachBudget) -> MetaSettings:
-    """MAML's settings: navigation's."""
+    """MAML's settings: navigation's, but for the inner step size."""
     return MetaSettings(
         iterations=budget.iterations,
         tasks=budget.tasks,
         episodes=budget.episodes,
-        inner_lr=0.5,
+        inner_lr=budget.inner_lr,
         outer="clipped",
         outer_epochs=5,
         outer_lr=2e-3,
@@ -177,7 +182,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         ValueError: Meta-World is not installed, or an option cannot be used.
     """
-    given = {name: getattr(options, name) for name in _SIZES}
+    given = {name: getattr(options, name) for name in (*_SIZES, "inner_lr")}
     budget = ReachBudget(**{name: value for name, value in given.items() if value is not None})
     print(f"{budget}, {options.surrogate}, seed {options.seed}")
     settings = settings_for("quick", "maml", surrogate=options.surrogate)  # names the functions that are needed

@@ -27,7 +27,7 @@ def test_the_notebooks_functions_train_on_it_and_the_seed_decides_everything():
     rows = []
     own = SimpleNamespace(adapt=adapt, meta_loss=FUNCTIONS.meta_loss)
     first = run_reach(own, FUNCTIONS.surrogate_lvc, TINY, 0, lambda iteration, row: rows.append(row))
-    assert rates == 3 * [0.5, 0.25]  # three evaluations of two steps, the second one half as long
+    assert rates == 3 * [0.1, 0.05]  # three evaluations of two steps, the second one half as long
     assert [row["env_steps"] for row in rows] == [96, 192]  # 3 goals x 2 arms x 8 steps, before and after adaptation
     for returns, successes in first.values():
         assert returns.shape == successes.shape == (2, 3)
@@ -55,6 +55,7 @@ def test_the_command_prints_return_and_success_before_and_after(capsys):
     [
         ([], "pip install -e '.[metaworld]'"),
         (["--surrogate", "best"], "surrogate: unknown value 'best'"),
+        (["--inner-lr", "nan"], "inner_lr: needs a positive finite number"),
         (["--tasks", "51"], "tasks: ML1 has 50 goals"),
         (["--solutions", "nowhere.ipynb"], "there is no notebook"),
     ],

@@ -127,6 +127,20 @@ def test_a_run_that_is_stopped_and_resumed_gives_the_numbers_of_one_that_was_not
     same_results(tmp_path / "whole", tmp_path / "parts")
 
 
+def test_a_resumed_run_knows_the_best_of_before(tmp_path, monkeypatch):
+    wanted = settings(games=("binary",), representations=("narrow",), iterations=5)
+    scores(monkeypatch, 3.0)  # and nothing for the second validation: there it is killed
+    with pytest.raises(IndexError):
+        train(wanted, FUNCTIONS, tmp_path / "run")
+    before = (tmp_path / "run" / "best.pt").read_bytes()
+    scores(monkeypatch, 1.0, 2.0)
+    result = train(wanted, FUNCTIONS, tmp_path / "run", resume=True)
+    assert (result.best_iteration, result.best_return) == (2, 3.0)
+    assert (tmp_path / "run" / "best.pt").read_bytes() == before
+    found = [row["validation_return"] for row in rows(tmp_path / "run" / "metrics.csv")]
+    assert found == ["", "3.0", "", "1.0", "2.0"]
+
+
 def test_a_recorded_trace_gives_the_same_run_bit_for_bit(tmp_path):
     live = train(settings(resources="live"), FUNCTIONS, tmp_path / "live", monitor=Load())
     trace = tmp_path / "live" / "resources.csv"
