@@ -69,6 +69,9 @@ MAX_IMPORT_BYTES = MAX_HISTORY * 32 * 1024
 BODY_SECONDS = 10.0
 """A body that takes longer is given up."""
 
+SHOWN_RESULTS = 24
+"""Fights whose results are told; all are counted."""
+
 _SMALL = 4096  # bytes, of the other requests
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
@@ -308,7 +311,7 @@ def _player(request: Request) -> tuple[Store, Player]:
 
 def _about(player: Player) -> dict[str, object]:
     learner = player.boss()
-    results = [{"result": result, "steps": len(replay.boss)} for replay, result in player.history]
+    results = [{"result": result, "steps": len(replay.boss)} for replay, result in player.history[-SHOWN_RESULTS:]]
     return {
         "fights": learner.fights,
         "bossWins": learner.wins,

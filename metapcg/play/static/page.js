@@ -312,7 +312,7 @@ function showBoss() {
   $("distance").textContent = boss.distance.toFixed(2);
   if (!boss.fights) $("sentence").textContent = "Nothing yet: it fights as it was trained, against simulated players.";
   else if (!before) $("sentence").textContent = `It has learned from ${boss.fights} fight${boss.fights > 1 ? "s" : ""} with you.`;
-  $("results").replaceChildren(...results.slice(-24).map(({ result, steps }) => {
+  $("results").replaceChildren(...results.map(({ result, steps }) => {
     const item = document.createElement("li");
     item.className = result;
     item.textContent = { player: "Y", boss: "B", none: "=" }[result];
