@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from metapcg.__main__ import main
+from metapcg.experiments import trainer
 from metapcg.experiments.checkpoints import Checkpoint
 from metapcg.experiments.execution import resolve_notebooks
 from metapcg.experiments.functions import NotebookFunctions
@@ -161,6 +162,26 @@ def test_a_live_run_that_is_resumed_records_one_trace_of_all_of_it(tmp_path):
     train(settings(resources="live"), FUNCTIONS, tmp_path / "live", resume=True, monitor=Load(7))
     trace = tmp_path / "live" / "resources.csv"
     assert len(rows(trace)) > 30
+    train(settings(resources=str(trace), trace_digest="x"), FUNCTIONS, tmp_path / "replayed")
+    same_results(tmp_path / "live", tmp_path / "replayed")
+
+
+def test_a_live_run_that_is_killed_while_its_state_is_written_forgets_what_it_had_recorded_since(tmp_path, monkeypatch):
+    # The trace is written before the state: it then knows of steps that will be done again, under another load.
+    kept, states = trainer._write_torch, []
+
+    def write(path, values):
+        states.append(path)
+        if len(states) == 2:
+            raise Stopped
+        kept(path, values)
+
+    monkeypatch.setattr(trainer, "_write_torch", write)
+    with pytest.raises(Stopped):
+        train(settings(resources="live"), FUNCTIONS, tmp_path / "live", monitor=Load())
+    monkeypatch.setattr(trainer, "_write_torch", kept)
+    train(settings(resources="live"), FUNCTIONS, tmp_path / "live", resume=True, monitor=Load(7))
+    trace = tmp_path / "live" / "resources.csv"
     train(settings(resources=str(trace), trace_digest="x"), FUNCTIONS, tmp_path / "replayed")
     same_results(tmp_path / "live", tmp_path / "replayed")
 
