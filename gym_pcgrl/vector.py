@@ -206,7 +206,7 @@ class PcgrlVectorEnv(VectorEnv):
             key = np.random.SeedSequence(int(self._generators[index].integers(2**63))).generate_state(2, np.uint64)
             seed_streams(key, alone, stream)
             self.engine.streams[0, index] = stream[0, 0]
-        self.engine._densities[0, mask] = self.engine.start_probabilities[0]  # binary's first level, as after a seed
+        self.engine.densities[0, mask] = self.engine.start_probabilities[0]  # binary's first level, as after a seed
 
     def _start(self, mask, drawn_anew=None):
         """Start the next episodes in ``mask``; with ``random_start=False`` on the level kept for each, except where a
@@ -221,7 +221,7 @@ class PcgrlVectorEnv(VectorEnv):
                 self._first_maps = self.engine.maps[0].copy()
             self._first_maps[drawn_anew] = self.engine.maps[0, drawn_anew]
         self.engine.maps[0, mask] = self._first_maps[mask]
-        self.engine._start(mask[None])
+        self.engine.restart(mask[None])
 
     def _flat(self, actions):
         """Return the engine's action numbers, int64 (num_envs,)."""

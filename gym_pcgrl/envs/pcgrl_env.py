@@ -129,7 +129,7 @@ class PcgrlEnv(LevelEnv):
         for name in EPISODE:
             getattr(engine, name)[...] = getattr(before, name)
         # Binary's share of empty cells in the next level, of which reset(0) has drawn another.
-        engine._densities[...] = engine.start_probabilities[0] if new_probs else before._densities
+        engine.densities[...] = engine.start_probabilities[0] if new_probs else before.densities
 
     def _build(self, settings, limits):
         super()._build(settings, limits)

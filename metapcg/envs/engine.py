@@ -53,50 +53,57 @@ MAX_BUDGET = 65535
 
 NO_ILLEGAL_ACTION = -1
 
+BUFFERS = (
+    "streams", "maps", "padded", "crops", "positions", "heatmap", "stats", "start_stats",
+    "rewards", "iterations", "changes", "terminated", "truncated", "active",
+)  # fmt: skip
+"""An engine's arrays of environments, in the order in which the kernel takes them."""
+
 
 @njit(cache=True, nogil=True)
 def _draw_levels(representation, mask, cumulative, densities, random_probs, quirks, streams, maps, positions):
     """Draw a level, then a position (x, y), for every environment in ``mask``, each from its own stream."""
-    height, width = maps.shape[2], maps.shape[3]
+    height, width = maps.shape[1], maps.shape[2]
     most = cumulative.shape[0] - 1
-    for task in range(maps.shape[0]):
-        for env in range(maps.shape[1]):
-            if not mask[task, env]:
-                continue
-            stream = streams[task, env]
-            if random_probs and not quirks:
-                densities[task, env] = uniform(stream)
-            a, b, c, d = stream[0], stream[1], stream[2], stream[3]
-            for y in range(height):
-                for x in range(width):
-                    bits, a, b, c, d = next_words(a, b, c, d)
-                    draw = to_unit_interval(bits)
-                    tile = 0
-                    if random_probs:
-                        tile += draw >= densities[task, env]
-                    else:
-                        for other in range(most):
-                            tile += draw >= cumulative[other]
-                    maps[task, env, y, x] = tile
-            stream[0], stream[1], stream[2], stream[3] = a, b, c, d
-            if random_probs and quirks:
-                densities[task, env] = uniform(stream)
-            positions[task, env, 0] = 0
-            positions[task, env, 1] = 0
-            if representation != WIDE:
-                positions[task, env, 0] = below(stream, width)
-                positions[task, env, 1] = below(stream, height)
+    for env in range(maps.shape[0]):
+        if not mask[env]:
+            continue
+        stream = streams[env]
+        if random_probs and not quirks:
+            densities[env] = uniform(stream)
+        a, b, c, d = stream[0], stream[1], stream[2], stream[3]
+        for y in range(height):
+            for x in range(width):
+                bits, a, b, c, d = next_words(a, b, c, d)
+                draw = to_unit_interval(bits)
+                tile = 0
+                if random_probs:
+                    tile += draw >= densities[env]
+                else:
+                    for other in range(most):
+                        tile += draw >= cumulative[other]
+                maps[env, y, x] = tile
+        stream[0], stream[1], stream[2], stream[3] = a, b, c, d
+        if random_probs and quirks:
+            densities[env] = uniform(stream)
+        positions[env, 0] = 0
+        positions[env, 1] = 0
+        if representation != WIDE:
+            positions[env, 0] = below(stream, width)
+            positions[env, 1] = below(stream, height)
 
 
 @njit(cache=True, nogil=True)
 def _advance(
-    starting, mask, game_index, representation, random_tile, warp, quirks, stop_at_goal, solver_power,
+    starting, mask, num_envs, game_index, representation, random_tile, warp, quirks, stop_at_goal, solver_power,
     num_actions, codes, parameters, weights, low, high, max_changes, max_iterations,
     actions, given_positions, use_given,
     streams, maps, padded, crops, positions, heatmap, stats, start_stats,
     rewards, iterations, changes, terminated, truncated, active, old_stats, space,
 ):  # fmt: skip
     """Start episodes (``starting``) or take a step, in the environments of ``mask``.
+
+    Arrays of environments have one axis for tasks and environments together here, tasks the outer one.
 
     Both stand in one kernel because both evaluate levels, and the code of the statistics would otherwise be compiled
     twice. Starting keeps the level and the position and clears everything else that belongs to an episode.
@@ -106,86 +113,85 @@ def _advance(
     Returns the flat index of the first environment in ``mask`` whose action does not exist; then nothing was done.
     NO_ILLEGAL_ACTION if all exist.
     """
-    num_envs = maps.shape[1]
-    height, width = maps.shape[2], maps.shape[3]
-    side = crops.shape[2]
+    height, width = maps.shape[1], maps.shape[2]
+    side = crops.shape[1]
     margin = side // 2
-    num_stats = stats.shape[2]
+    num_stats = stats.shape[1]
     if not starting:
-        for task in range(maps.shape[0]):
-            for env in range(num_envs):
-                if mask[task, env] and (actions[task, env] < 0 or actions[task, env] >= num_actions):
-                    return task * num_envs + env
-    for task in range(maps.shape[0]):
-        for env in range(num_envs):
-            if not starting:
-                rewards[task, env] = 0.0
-            if not mask[task, env]:
-                continue
-            x = positions[task, env, 0]
-            y = positions[task, env, 1]
-            evaluated = starting
-            cell_x, cell_y, tile, before = x, y, np.int64(-1), np.int64(-1)
-            if starting:
-                for row in range(height):
-                    for column in range(width):
-                        padded[task, env, row + margin, column + margin] = codes[maps[task, env, row, column]]
-                        heatmap[task, env, row, column] = 0
-                rewards[task, env] = 0.0
-                iterations[task, env] = 0
-                changes[task, env] = 0
-                terminated[task, env] = False
-                truncated[task, env] = False
-                active[task, env] = True
-            else:
-                iterations[task, env] += 1
-                action = actions[task, env]
-                if representation == NARROW:
-                    tile = narrow_tile(action)
-                    if use_given:
-                        x, y = given_positions[task, env, 0], given_positions[task, env, 1]
-                    else:
-                        x, y = narrow_move(x, y, width, height, random_tile, streams[task, env])
-                elif representation == TURTLE:
-                    tile = turtle_tile(action)
-                    x, y = turtle_move(action, x, y, width, height, warp)
+        for env in range(maps.shape[0]):
+            if mask[env] and (actions[env] < 0 or actions[env] >= num_actions):
+                return env
+    for env in range(maps.shape[0]):
+        if not starting:
+            rewards[env] = 0.0
+        if not mask[env]:
+            continue
+        x = old_x = positions[env, 0]
+        y = old_y = positions[env, 1]
+        evaluated = starting
+        cell_x, cell_y, tile, before = x, y, np.int64(-1), np.int64(-1)
+        if starting:
+            for row in range(height):
+                for column in range(width):
+                    padded[env, row + margin, column + margin] = codes[maps[env, row, column]]
+                    heatmap[env, row, column] = 0
+            rewards[env] = 0.0
+            iterations[env] = 0
+            changes[env] = 0
+            terminated[env] = False
+            truncated[env] = False
+            active[env] = True
+        else:
+            iterations[env] += 1
+            action = actions[env]
+            if representation == NARROW:
+                tile = narrow_tile(action)
+                if use_given:
+                    x, y = given_positions[env, 0], given_positions[env, 1]
                 else:
-                    cell_x, cell_y, tile = wide_cell(action, width, codes.shape[0])
-                positions[task, env, 0] = x
-                positions[task, env, 1] = y
-                if tile >= 0:
-                    before = np.int64(maps[task, env, cell_y, cell_x])
-                    if before != tile:
-                        evaluated = True
-                        maps[task, env, cell_y, cell_x] = tile
-                        padded[task, env, cell_y + margin, cell_x + margin] = codes[tile]
-                        changes[task, env] += 1
-                        if quirks and representation == NARROW:
-                            heatmap[task, env, y, x] += 1
-                        else:
-                            heatmap[task, env, cell_y, cell_x] += 1
-            if starting or representation != WIDE:
-                for row in range(side):
-                    for column in range(side):
-                        crops[task, env, row, column] = padded[task, env, y + row, x + column]
-            if evaluated:
-                for index in range(num_stats):
-                    old_stats[index] = stats[task, env, index]
-                evaluate_change(
-                    game_index, maps[task, env], cell_x, cell_y, before, solver_power, quirks, stats[task, env], space
-                )
-            if starting:
-                for index in range(num_stats):
-                    start_stats[task, env, index] = stats[task, env, index]
-                continue
-            if evaluated:
-                rewards[task, env] = reward(stats[task, env], old_stats, weights[task], low[task], high[task], quirks)
-            if stop_at_goal and goal_reached(game_index, stats[task, env], start_stats[task, env], parameters, quirks):
-                terminated[task, env] = True
-                active[task, env] = False
-            elif changes[task, env] >= max_changes[task] or iterations[task, env] >= max_iterations[task]:
-                truncated[task, env] = True
-                active[task, env] = False
+                    x, y = narrow_move(x, y, width, height, random_tile, streams[env])
+            elif representation == TURTLE:
+                tile = turtle_tile(action)
+                x, y = turtle_move(action, x, y, width, height, warp)
+            else:
+                cell_x, cell_y, tile = wide_cell(action, width, codes.shape[0])
+            positions[env, 0] = x
+            positions[env, 1] = y
+            if tile >= 0:
+                before = np.int64(maps[env, cell_y, cell_x])
+                if before != tile:
+                    evaluated = True
+                    maps[env, cell_y, cell_x] = tile
+                    padded[env, cell_y + margin, cell_x + margin] = codes[tile]
+                    changes[env] += 1
+                    if quirks and representation == NARROW:
+                        heatmap[env, y, x] += 1
+                    else:
+                        heatmap[env, cell_y, cell_x] += 1
+        if starting or x != old_x or y != old_y:
+            top, left = np.uint64(y), np.uint64(x)  # unsigned: numba need not look whether an index is negative
+            for row in range(np.uint64(side)):
+                for column in range(np.uint64(side)):
+                    crops[env, row, column] = padded[env, top + row, left + column]
+        elif evaluated and representation != WIDE:
+            crops[env, margin, margin] = codes[tile]
+        if evaluated:
+            for index in range(num_stats):
+                old_stats[index] = stats[env, index]
+            evaluate_change(game_index, maps[env], cell_x, cell_y, before, solver_power, quirks, stats[env], space)
+        if starting:
+            for index in range(num_stats):
+                start_stats[env, index] = stats[env, index]
+            continue
+        task = env // num_envs
+        if evaluated:
+            rewards[env] = reward(stats[env], old_stats, weights[task], low[task], high[task], quirks)
+        if stop_at_goal and goal_reached(game_index, stats[env], start_stats[env], parameters, quirks):
+            terminated[env] = True
+            active[env] = False
+        elif changes[env] >= max_changes[task] or iterations[env] >= max_iterations[task]:
+            truncated[env] = True
+            active[env] = False
     return NO_ILLEGAL_ACTION
 
 
@@ -245,6 +251,8 @@ class LevelEngine:
     weights, low, high : float64 (M, T), in the order of ``game.terms``
     max_changes, max_iterations : int64 (M,)
     streams : uint64 (M, E, 4), the state of every environment's random stream
+    densities : float64 (M, E), the share of empty cells with which ``random_probs`` draws: that of the present level,
+        or with quirks of the next one
     num_tasks, num_envs, num_tiles, num_actions, width, height, crop : int
 
     Raises
@@ -328,7 +336,11 @@ class LevelEngine:
         self.iterations = np.zeros(batch, np.int64)
         self.changes = np.zeros(batch, np.int64)
         self.streams = np.zeros((*batch, 4), np.uint64)
-        self._densities = np.full(batch, self.start_probabilities[0])
+        self.densities = np.full(batch, self.start_probabilities[0])
+        self._flat = {
+            name: getattr(self, name).reshape(-1, *getattr(self, name).shape[2:]) for name in ("densities", *BUFFERS)
+        }
+        self._buffers = tuple(self._flat[name] for name in BUFFERS)
         self._seeded = False
 
     def set_tasks(self, weights, low=None, high=None, change_percentage=0.2):
@@ -432,11 +444,11 @@ class LevelEngine:
             if not self._seeded and not mask.all():
                 raise ValueError("mask: the first reset has to start every environment")
             seed_streams(_seed_key(seed), mask, self.streams)
-            self._densities[mask] = self.start_probabilities[0]
+            self.densities[mask] = self.start_probabilities[0]
             self._seeded = True
         _draw_levels(
-            self._representation, mask, self._cumulative, self._densities, self.random_probs, self._quirks,
-            self.streams, self.maps, self.positions,
+            self._representation, mask.ravel(), self._cumulative, self._flat["densities"], self.random_probs,
+            self._quirks, self._flat["streams"], self._flat["maps"], self._flat["positions"],
         )  # fmt: skip
         self._start(mask)
 
@@ -463,6 +475,29 @@ class LevelEngine:
         self.maps[...] = maps
         self.positions[...] = positions
         self._start(np.ones((self.num_tasks, self.num_envs), np.bool_))
+
+    def restart(self, mask=None):
+        """Start new episodes on the levels and positions that ``maps`` and ``positions`` hold.
+
+        For callers who wrote these themselves, or who want the last episode's level again. The random streams stay.
+
+        Parameters
+        ----------
+        mask : bool (M, E) or None
+            Which environments to start; None is all of them. The first start has to be of all.
+
+        Raises
+        ------
+        ValueError : a mask of another shape or type, a first start of a part, tiles or positions that do not exist
+        """
+        mask = self._check_mask(mask)
+        if mask.any():
+            if (most := self.maps[mask].max()) >= self.num_tiles:
+                raise ValueError(f"maps: {self.game.name} has tiles 0 … {self.num_tiles - 1}, got {most}")
+            positions = self.positions[mask]
+            if (positions < 0).any() or (positions >= (self.width, self.height)).any():
+                raise ValueError(f"positions: some lie outside the level of {self.width} x {self.height} cells")
+        self._start(mask)
 
     def step(self, actions, next_positions=None):
         """Apply one action per environment.
@@ -506,19 +541,18 @@ class LevelEngine:
         return self.rewards, self.terminated, self.truncated
 
     def _advance(self, starting, mask, actions, next_positions=None):
-        given = self.positions if next_positions is None else next_positions
+        flat = self._flat
+        given = flat["positions"] if next_positions is None else next_positions.reshape(-1, 2)
         return _advance(
-            starting, mask, self.game.index, self._representation, self.random_tile, self.warp, self._quirks,
-            self.stop_at_goal, self._solver_power, self.num_actions, self._codes, self._parameters,
+            starting, mask.ravel(), self.num_envs, self.game.index, self._representation, self.random_tile, self.warp,
+            self._quirks, self.stop_at_goal, self._solver_power, self.num_actions, self._codes, self._parameters,
             self.weights, self.low, self.high, self.max_changes, self.max_iterations,
-            actions, given, next_positions is not None,
-            self.streams, self.maps, self.padded, self.crops, self.positions, self.heatmap, self.stats,
-            self.start_stats, self.rewards, self.iterations, self.changes, self.terminated, self.truncated, self.active,
-            self._old_stats, self._space,
+            actions.ravel(), given, next_positions is not None,
+            *self._buffers, self._old_stats, self._space,
         )  # fmt: skip
 
     def _start(self, mask):
-        self._advance(True, mask, self.positions[..., 0].copy())  # no actions are read when episodes start
+        self._advance(True, mask, self.iterations)  # no actions are read when episodes start
         self._started = True
 
     def _check_mask(self, mask):

@@ -61,13 +61,13 @@ def next_uint64(stream):
     return result
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def to_unit_interval(bits):
     """Return 64 random bits as a float64 uniform on [0, 1) with 53 random bits."""
     return np.float64(bits >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def uniform(stream):
     """Return a float64 uniform on [0, 1)."""
     return to_unit_interval(next_uint64(stream))

@@ -41,13 +41,13 @@ def count_actions(representation, num_tiles, width, height):
     return (num_tiles + 1, num_tiles + 4, width * height * num_tiles)[index]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def narrow_tile(action):
     """Return the tile that a narrow action writes, -1 for none."""
     return action - 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def narrow_move(x, y, width, height, random_tile, stream):
     """Return the position (x, y) after any narrow action; a random one draws x first, then y."""
     if random_tile:
@@ -60,13 +60,13 @@ def narrow_move(x, y, width, height, random_tile, stream):
     return x, y
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def turtle_tile(action):
     """Return the tile that a turtle action writes, -1 for the four moves."""
     return action - 4 if action >= 4 else np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def turtle_move(action, x, y, width, height, warp):
     """Return the position (x, y) after a turtle action; writing does not move."""
     if action == 0:
@@ -80,7 +80,7 @@ def turtle_move(action, x, y, width, height, warp):
     return x, y
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def wide_cell(action, width, num_tiles):
     """Return (x, y, tile) of a flat wide action."""
     cell = action // num_tiles

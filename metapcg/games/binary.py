@@ -59,8 +59,9 @@ import numpy as np
 from numba import njit
 
 from metapcg.games import tiles
+from metapcg.games.bitboard import DOUBLE_SWEEP, EXACT
 from metapcg.games.game import Game
-from metapcg.games.paths import regions_and_double_sweep, regions_and_longest_path, tile_set
+from metapcg.games.paths import regions_and_path, tile_set
 
 EMPTY, SOLID = range(2)
 PASSABLE = tile_set(EMPTY)
@@ -84,13 +85,10 @@ BINARY = Game(
 @njit(cache=True, nogil=True, inline="always")
 def evaluate_binary(level, quirks, stats):
     """Writes (regions, path-length) of a (H, W) uint8 level into stats, (2,) int64."""
-    if quirks:
-        stats[0], stats[1] = regions_and_double_sweep(level, PASSABLE)
-    else:
-        stats[0], stats[1] = regions_and_longest_path(level, PASSABLE)
+    stats[0], stats[1] = regions_and_path(level, PASSABLE, DOUBLE_SWEEP if quirks else EXACT)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def binary_goal(stats, start_stats, params):
     """One region, and a path at least target_path steps longer than the start's."""
     return stats[0] == 1 and stats[1] - start_stats[1] >= params[0]

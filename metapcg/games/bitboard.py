@@ -11,6 +11,8 @@ from numba import njit
 MAX_WIDTH = 15
 MAX_HEIGHT = 16
 
+COUNT, DOUBLE_SWEEP, EXACT = (np.int64(kind) for kind in range(3))  # what `regions_and_path` finds
+
 ZERO = np.uint64(0)
 ONE = np.uint64(1)
 ROW = np.uint64(16)  # one row down within a word
@@ -26,7 +28,7 @@ def popcount(word):
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def read_row(level, y, kinds):
     """Bits of one row: bit x is set if the tile at (y, x) is among `kinds`, a uint64 with one bit per tile number."""
     row = ZERO
@@ -106,7 +108,7 @@ def neighbours(cells):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def count_edges(cells):
     """Number of pairs of neighbouring cells within the set."""
     a, b, c, d = cells
@@ -154,7 +156,7 @@ def ball(start, cells, radius):
     return inside
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def split_singles(cells):
     """(cells with a neighbour in the set, number of cells without one)."""
     social = both(cells, neighbours(cells))
@@ -162,46 +164,24 @@ def split_singles(cells):
 
 
 @njit(cache=True, nogil=True)
-def count_regions(cells):
-    """Number of connected parts."""
-    cells, regions = split_singles(cells)
-    while not is_empty(cells):
-        cells = sweep(first_cell(cells), cells)[2]
-        regions += 1
-    return regions
-
-
-@njit(cache=True, nogil=True)
-def regions_and_double_sweep(cells):
-    """See `metapcg.games.paths.regions_and_double_sweep`."""
+def regions_and_path(cells, kind):
+    """See `metapcg.games.paths.regions_and_path`."""
     cells, regions = split_singles(cells)
     longest = 0
     while not is_empty(cells):
         regions += 1
         steps, last, unreached = sweep(first_cell(cells), cells)
-        if 2 * steps > longest:  # no path of the region is longer than twice the eccentricity of any of its cells
-            steps = sweep(first_cell(last), without(cells, unreached))[0]
-            longest = max(longest, steps)
-        cells = unreached
-    return regions, longest
-
-
-@njit(cache=True, nogil=True)
-def regions_and_longest_path(cells):
-    """See `metapcg.games.paths.regions_and_longest_path`."""
-    cells, regions = split_singles(cells)
-    longest = 0
-    while not is_empty(cells):
-        regions += 1
-        steps, last, unreached = sweep(first_cell(cells), cells)
-        region = without(cells, unreached)
-        num_cells = size(region)
-        if 2 * steps > longest and num_cells - 1 > longest:
-            start = first_cell(last)
-            steps, last, _ = sweep(start, region)
-            longest = max(longest, steps)
-            if num_cells - 1 > longest and count_edges(region) >= num_cells:  # a tree's double sweep is exact
-                longest = longest_path(region, start, first_cell(last), steps, longest)
+        # no path of the region is longer than twice the eccentricity of any of its cells
+        if kind != COUNT and 2 * steps > longest:
+            region = without(cells, unreached)
+            num_cells = size(region)
+            if num_cells - 1 > longest:
+                start = first_cell(last)
+                steps, last, _ = sweep(start, region)
+                longest = max(longest, steps)
+                # a tree's double sweep is exact
+                if kind == EXACT and num_cells - 1 > longest and count_edges(region) >= num_cells:
+                    longest = longest_path(region, start, first_cell(last), steps, longest)
         cells = unreached
     return regions, longest
 

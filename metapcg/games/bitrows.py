@@ -8,7 +8,7 @@ frontier is kept together with its first and last row, and a step touches only t
 import numpy as np
 from numba import njit
 
-from metapcg.games.bitboard import ONE, ZERO, popcount, read_row
+from metapcg.games.bitboard import COUNT, EXACT, ONE, ZERO, popcount, read_row
 from metapcg.games.memory import rows_of
 
 UNLIMITED = np.int64(1 << 30)
@@ -23,13 +23,13 @@ def read_cells(level, kinds):
     return rows
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def lowest(word):
     """The lowest set bit of a word."""
     return word & (ZERO - word)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def first_cell(rows):
     """(row, bit) of the first cell in row-major order; (0, 0) of the empty set."""
     for y in range(1, rows.shape[0]):
@@ -38,7 +38,7 @@ def first_cell(rows):
     return 0, ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def clear(rows):
     """Like ``rows[:] = 0``, which costs more for short arrays."""
     for y in range(rows.shape[0]):
@@ -127,7 +127,7 @@ def ball(region, inside, y, bit, radius):
             row = below
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def take_singles(rows):
     """Takes the cells without a neighbour in the set out of it and returns their number."""
     singles = 0
@@ -144,39 +144,8 @@ def take_singles(rows):
 
 
 @njit(cache=True, nogil=True)
-def count_regions(rows):
-    """Number of connected parts; empties the set."""
-    frontier = rows_of(rows.shape[0] - 3)
-    regions = take_singles(rows)
-    for y in range(1, rows.shape[0] - 2):
-        while rows[y]:
-            spread(frontier, rows, y, lowest(rows[y]), UNLIMITED)
-            regions += 1
-    return regions
-
-
-@njit(cache=True, nogil=True)
-def regions_and_double_sweep(rows):
-    """See `metapcg.games.paths.regions_and_double_sweep`; empties the set."""
-    region = rows_of(rows.shape[0] - 3)
-    frontier = rows_of(rows.shape[0] - 3)
-    regions = take_singles(rows)
-    longest = 0
-    for y in range(1, rows.shape[0] - 2):
-        while rows[y]:
-            regions += 1
-            copy(rows, region)
-            steps, far_y, far = spread(frontier, rows, y, lowest(rows[y]), UNLIMITED)
-            if 2 * steps > longest:  # no path of the region is longer than twice the eccentricity of any of its cells
-                remove(region, rows)
-                steps, _, _ = spread(frontier, region, far_y, far, UNLIMITED)
-                longest = max(longest, steps)
-    return regions, longest
-
-
-@njit(cache=True, nogil=True)
-def regions_and_longest_path(rows):
-    """See `metapcg.games.paths.regions_and_longest_path`; empties the set."""
+def regions_and_path(rows, kind):
+    """See `metapcg.games.paths.regions_and_path`; empties the set."""
     region = rows_of(rows.shape[0] - 3)
     frontier = rows_of(rows.shape[0] - 3)
     remaining = rows_of(rows.shape[0] - 3)
@@ -185,9 +154,11 @@ def regions_and_longest_path(rows):
     for y in range(1, rows.shape[0] - 2):
         while rows[y]:
             regions += 1
-            copy(rows, region)
+            if kind != COUNT:
+                copy(rows, region)
             steps, start_y, start = spread(frontier, rows, y, lowest(rows[y]), UNLIMITED)
-            if 2 * steps <= longest:
+            # no path of the region is longer than twice the eccentricity of any of its cells
+            if kind == COUNT or 2 * steps <= longest:
                 continue
             remove(region, rows)
             num_cells, num_edges = count_cells_and_edges(region)
@@ -195,12 +166,13 @@ def regions_and_longest_path(rows):
                 continue
             steps, end_y, end = spread_within(region, frontier, remaining, start_y, start, UNLIMITED)
             longest = max(longest, steps)
-            if num_cells - 1 > longest and num_edges >= num_cells:  # a tree's double sweep is exact
+            # a tree's double sweep is exact
+            if kind == EXACT and num_cells - 1 > longest and num_edges >= num_cells:
                 longest = longest_path(region, start_y, start, end_y, end, steps, longest, frontier, remaining)
     return regions, longest
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def count_cells_and_edges(rows):
     """(number of cells, number of pairs of neighbouring cells)."""
     num_cells = 0

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from metapcg.games import bitboard, bitrows
+from metapcg.games.bitboard import COUNT
 
 
 def tile_set(*tiles):
@@ -21,16 +22,23 @@ def is_small(level):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def count_regions(level, passable):
-    """Number of connected sets of passable cells.
+def regions_and_path(level, passable, kind):
+    """Number of connected sets of passable cells (regions) and the length of the longest path.
 
     Args:
         level: (H, W) uint8, 1..32 each way.
         passable: uint64 set of tiles.
+        kind: COUNT finds no path. EXACT finds the longest shortest path between two connected cells (the largest
+            diameter of a region). DOUBLE_SWEEP does what gym-pcgrl does, in each region from its first cell in
+            row-major order to the farthest cell (first in row-major order among equals), and from there to the
+            farthest again: the largest such distance is a lower bound of the longest shortest path.
+
+    Returns:
+        (int, int): regions, path length in steps (0 without a passable cell, and for COUNT).
     """
     if is_small(level):
-        return bitboard.count_regions(bitboard.read_cells(level, passable))
-    return bitrows.count_regions(bitrows.read_cells(level, passable))
+        return bitboard.regions_and_path(bitboard.read_cells(level, passable), kind)
+    return bitrows.regions_and_path(bitrows.read_cells(level, passable), kind)
 
 
 @njit(cache=True, nogil=True)
@@ -103,40 +111,10 @@ def regions_after_change(level, x, y, before, regions, passable):
             return regions + opened
         if sets == 1:
             return regions
-    return count_regions(level, passable)
+    return regions_and_path(level, passable, COUNT)[0]
 
 
-@njit(cache=True, nogil=True, inline="always")
-def regions_and_double_sweep(level, passable):
-    """Number of regions and gym-pcgrl's path length.
-
-    Per region: from its first cell in row-major order to the farthest cell (first in row-major order among equals),
-    and from there to the farthest again. The largest such distance is a lower bound of the longest shortest path.
-
-    Args:
-        level: (H, W) uint8, 1..32 each way.
-        passable: uint64 set of tiles.
-
-    Returns:
-        (int, int): regions, path length in steps (0 without a passable cell).
-    """
-    if is_small(level):
-        return bitboard.regions_and_double_sweep(bitboard.read_cells(level, passable))
-    return bitrows.regions_and_double_sweep(bitrows.read_cells(level, passable))
-
-
-@njit(cache=True, nogil=True, inline="always")
-def regions_and_longest_path(level, passable):
-    """Number of regions and the longest shortest path between two connected cells (the largest diameter of a region).
-
-    Args and returns as `regions_and_double_sweep`; the path length is exact.
-    """
-    if is_small(level):
-        return bitboard.regions_and_longest_path(bitboard.read_cells(level, passable))
-    return bitrows.regions_and_longest_path(bitrows.read_cells(level, passable))
-
-
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def steps_between(level, start, goal, passable):
     """Length of a shortest path from the one cell of a kind to the nearest cell of other kinds.
 

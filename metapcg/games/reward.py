@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def potential(value, low, high):
     """Minus the distance of a statistic to its range [low, high].
 
@@ -26,7 +26,7 @@ def potential(value, low, high):
     return 0.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def range_reward(new, old, low, high, quirks):
     """Reward of a statistic's move from `old` to `new` for the range [low, high].
 

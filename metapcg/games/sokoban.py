@@ -147,7 +147,7 @@ def evaluate_sokoban(level, x, y, before, solver_power, quirks, stats, space):
             stats[6] = space[0][NODE_WORDS * node + DEPTH]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def sokoban_goal(stats, params, quirks):
     """A solution of at least min_solution moves."""
     return stats[6] >= params[0] and (quirks or stats[6] > 0)

@@ -149,7 +149,7 @@ def evaluate_zelda(level, x, y, before, quirks, stats):
             stats[6] = to_key + to_door
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def zelda_goal(stats, params, quirks):
     """Enemies far enough and a long enough path; by default also a playable level: counts in range, one region."""
     if stats[5] < params[0] or stats[6] < params[1]:

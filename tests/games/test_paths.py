@@ -8,7 +8,8 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import shortest_path
 
 from metapcg.games import bitboard, bitrows, evaluate
-from metapcg.games.paths import count_regions, regions_and_double_sweep, regions_and_longest_path, steps_between
+from metapcg.games.bitboard import COUNT, DOUBLE_SWEEP, EXACT
+from metapcg.games.paths import regions_and_path, steps_between
 
 EMPTY = np.uint64(1)
 
@@ -21,9 +22,9 @@ def binary_statistics(level, quirks=False):
 
 def check_against_reference(level):
     regions, double_sweep, longest = regions_and_paths(level == 0)
-    assert regions_and_double_sweep(level, EMPTY) == (regions, double_sweep), level.tolist()
-    assert regions_and_longest_path(level, EMPTY) == (regions, longest), level.tolist()
-    assert count_regions(level, EMPTY) == regions, level.tolist()
+    assert regions_and_path(level, EMPTY, DOUBLE_SWEEP) == (regions, double_sweep), level.tolist()
+    assert regions_and_path(level, EMPTY, EXACT) == (regions, longest), level.tolist()
+    assert regions_and_path(level, EMPTY, COUNT) == (regions, 0), level.tolist()
 
 
 def test_random_levels_of_all_sizes_agree_with_the_reference():
@@ -56,13 +57,13 @@ def test_every_level_of_three_by_four_agrees_with_the_reference():
 def both_representations(level):
     """Everything the two representations find about one small level."""
     return (
-        bitboard.regions_and_longest_path(bitboard.read_cells(level, EMPTY)),
-        bitboard.regions_and_double_sweep(bitboard.read_cells(level, EMPTY)),
-        bitboard.count_regions(bitboard.read_cells(level, EMPTY)),
+        bitboard.regions_and_path(bitboard.read_cells(level, EMPTY), EXACT),
+        bitboard.regions_and_path(bitboard.read_cells(level, EMPTY), DOUBLE_SWEEP),
+        bitboard.regions_and_path(bitboard.read_cells(level, EMPTY), COUNT),
     ), (
-        bitrows.regions_and_longest_path(bitrows.read_cells(level, EMPTY)),
-        bitrows.regions_and_double_sweep(bitrows.read_cells(level, EMPTY)),
-        bitrows.count_regions(bitrows.read_cells(level, EMPTY)),
+        bitrows.regions_and_path(bitrows.read_cells(level, EMPTY), EXACT),
+        bitrows.regions_and_path(bitrows.read_cells(level, EMPTY), DOUBLE_SWEEP),
+        bitrows.regions_and_path(bitrows.read_cells(level, EMPTY), COUNT),
     )
 
 
