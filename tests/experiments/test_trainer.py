@@ -252,6 +252,19 @@ def test_deadlocked_crates_are_charged_per_step_on_sokoban_only():
     assert not term(part, np.ones((2, 1), bool)).any()
 
 
+def test_reward_terms_are_part_of_what_training_is_paid(tmp_path):
+    def first_return(name, monitor=None, **changes):
+        wanted = settings(games=("sokoban",), representations=("narrow",), iterations=1, **changes)
+        result = train(wanted, FUNCTIONS, tmp_path / name, monitor=monitor)
+        return float(rows(result.folder / "metrics.csv")[0]["return_before"])
+
+    plain = first_return("plain")  # the first episodes are played before anything is learned: the same in every run
+    busy = SimpleNamespace(latest=Reading(88.0, 0.0, None))
+    assert plain - first_return("busy", busy, resources="live") == pytest.approx(6 * 0.2 * 10, abs=1e-4)
+    one, two = (plain - first_return(f"penalty {p}", deadlock_penalty=p) for p in (1.0, 2.0))
+    assert one > 0 and two == pytest.approx(2 * one, abs=1e-4)
+
+
 def test_a_run_that_diverges_is_stopped_and_keeps_its_good_checkpoints(tmp_path, capsys):
     command = [
         "--games", "binary", "--representations", "narrow", "--profile", "smoke", "--iterations", "5", "--horizon", "6",
@@ -488,6 +501,14 @@ def test_functions_come_from_the_notebook_that_is_named(tmp_path, capsys):
     assert main([*common, "--experiment-name", "worked"]) == 0
     mine, worked = (Checkpoint.load(tmp_path / name / "final.pt").params for name in ("mine", "worked"))
     assert not torch.equal(mine["crop.weight"], worked["crop.weight"])
+    text = notebook.read_text()
+    notebook.write_text(text[: text.index('# %% id="meta"')])  # what is missing is not taken from the worked notebook
+    assert main([*common, "--experiment-name", "part", "--solutions", str(notebook)]) == 1
+    assert "mine.py does not define meta_loss" in capsys.readouterr().err
+    notebook.write_text('# %% id="adapt" kind="solution"\ndef adopt():\n    pass\n')
+    assert main([*common, "--experiment-name", "part", "--solutions", str(notebook)]) == 1
+    assert "mine.py defines none of the functions that are needed: adapt, meta_loss" in capsys.readouterr().err
+    assert not (tmp_path / "part").exists()
     starter = next(p for p in resolve_notebooks().values() if "1_maml" in p).replace("answers", "base_code")
     assert main([*common, "--experiment-name", "todo", "--solutions", starter]) == 1
     assert "is not written yet" in capsys.readouterr().err
