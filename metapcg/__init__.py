@@ -4,8 +4,9 @@ Eight layers, each importing only from those before it:
 ``games`` → ``envs`` → ``tasks`` → ``learning`` → ``personal`` → ``experiments`` → ``grading`` → ``play``.
 """
 
-from metapcg.kernel_cache import drop_stale_kernels
+from metapcg.kernel_cache import drop_stale_kernels, provide_cache_folder
 
 __version__ = "0.1.0"
 
 drop_stale_kernels()
+provide_cache_folder()

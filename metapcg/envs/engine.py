@@ -27,7 +27,7 @@ from collections.abc import Mapping
 import numpy as np
 from numba import njit
 
-from metapcg.envs.random_streams import below, next_words, seed_streams, to_unit_interval, uniform
+from metapcg.envs.random_streams import next_words, seed_streams, to_below, to_unit_interval
 from metapcg.envs.representations import (
     NARROW,
     REPRESENTATIONS,
@@ -35,13 +35,13 @@ from metapcg.envs.representations import (
     WIDE,
     check_representation,
     count_actions,
-    narrow_move,
+    narrow_next,
     narrow_tile,
     turtle_move,
     turtle_tile,
     wide_cell,
 )
-from metapcg.games import GAMES, MAX_SIDE, Game, evaluate_change, get_game, goal_reached, reward, search_space
+from metapcg.games import GAMES, MAX_SIDE, Game, evaluate_change, get_game, goal_reached, range_reward, search_space
 from metapcg.games.tiles import OUTSIDE
 
 QUIRKS = "gym-pcgrl"
@@ -52,6 +52,7 @@ MAX_BUDGET = 65535
 
 
 NO_ILLEGAL_ACTION = -1
+GUIDE_BITS = 8
 
 BUFFERS = (
     "streams", "maps", "padded", "crops", "positions", "heatmap", "stats", "start_stats",
@@ -61,17 +62,21 @@ BUFFERS = (
 
 
 @njit(cache=True, nogil=True)
-def _draw_levels(representation, mask, cumulative, densities, random_probs, quirks, streams, maps, positions):
-    """Draw a level, then a position (x, y), for every environment in ``mask``, each from its own stream."""
+def _draw_levels(representation, mask, cumulative, guide, densities, random_probs, quirks, streams, maps, positions):
+    """Draw a level, then a position (x, y), for every environment in ``mask``, each from its own stream.
+
+    A cell's tile is the first whose cumulative probability lies above the draw; ``guide`` says with which tile to begin
+    by the draw's first bits.
+    """
     height, width = maps.shape[1], maps.shape[2]
     most = cumulative.shape[0] - 1
     for env in range(maps.shape[0]):
         if not mask[env]:
             continue
-        stream = streams[env]
+        a, b, c, d = streams[env, 0], streams[env, 1], streams[env, 2], streams[env, 3]
         if random_probs and not quirks:
-            densities[env] = uniform(stream)
-        a, b, c, d = stream[0], stream[1], stream[2], stream[3]
+            bits, a, b, c, d = next_words(a, b, c, d)
+            densities[env] = to_unit_interval(bits)
         for y in range(height):
             for x in range(width):
                 bits, a, b, c, d = next_words(a, b, c, d)
@@ -80,17 +85,21 @@ def _draw_levels(representation, mask, cumulative, densities, random_probs, quir
                 if random_probs:
                     tile += draw >= densities[env]
                 else:
-                    for other in range(most):
-                        tile += draw >= cumulative[other]
+                    tile += guide[bits >> np.uint64(64 - GUIDE_BITS)]
+                    while tile < most and draw >= cumulative[tile]:
+                        tile += 1
                 maps[env, y, x] = tile
-        stream[0], stream[1], stream[2], stream[3] = a, b, c, d
         if random_probs and quirks:
-            densities[env] = uniform(stream)
+            bits, a, b, c, d = next_words(a, b, c, d)
+            densities[env] = to_unit_interval(bits)
         positions[env, 0] = 0
         positions[env, 1] = 0
         if representation != WIDE:
-            positions[env, 0] = below(stream, width)
-            positions[env, 1] = below(stream, height)
+            bits, a, b, c, d = next_words(a, b, c, d)
+            positions[env, 0] = to_below(bits, width)
+            bits, a, b, c, d = next_words(a, b, c, d)
+            positions[env, 1] = to_below(bits, height)
+        streams[env, 0], streams[env, 1], streams[env, 2], streams[env, 3] = a, b, c, d
 
 
 @njit(cache=True, nogil=True)
@@ -99,7 +108,7 @@ def _advance(
     num_actions, codes, parameters, weights, low, high, max_changes, max_iterations,
     actions, given_positions, use_given,
     streams, maps, padded, crops, positions, heatmap, stats, start_stats,
-    rewards, iterations, changes, terminated, truncated, active, old_stats, space,
+    rewards, iterations, changes, terminated, truncated, active, new_stats, first_stats, space,
 ):  # fmt: skip
     """Start episodes (``starting``) or take a step, in the environments of ``mask``.
 
@@ -108,7 +117,8 @@ def _advance(
     Both stand in one kernel because both evaluate levels, and the code of the statistics would otherwise be compiled
     twice. Starting keeps the level and the position and clears everything else that belongs to an episode.
 
-    ``old_stats`` is scratch for one environment's statistics, ``space`` the memory of the statistics' searches.
+    ``new_stats`` and ``first_stats`` are scratch for one environment's statistics (a row cut out of an array costs more
+    than to copy it), ``space`` the memory of the statistics' searches.
 
     Returns the flat index of the first environment in ``mask`` whose action does not exist; then nothing was done.
     NO_ILLEGAL_ACTION if all exist.
@@ -148,8 +158,15 @@ def _advance(
                 tile = narrow_tile(action)
                 if use_given:
                     x, y = given_positions[env, 0], given_positions[env, 1]
+                elif random_tile:
+                    a, b, c, d = streams[env, 0], streams[env, 1], streams[env, 2], streams[env, 3]
+                    bits, a, b, c, d = next_words(a, b, c, d)
+                    x = to_below(bits, width)
+                    bits, a, b, c, d = next_words(a, b, c, d)
+                    y = to_below(bits, height)
+                    streams[env, 0], streams[env, 1], streams[env, 2], streams[env, 3] = a, b, c, d
                 else:
-                    x, y = narrow_move(x, y, width, height, random_tile, streams[env])
+                    x, y = narrow_next(x, y, width, height)
             elif representation == TURTLE:
                 tile = turtle_tile(action)
                 x, y = turtle_move(action, x, y, width, height, warp)
@@ -177,16 +194,31 @@ def _advance(
             crops[env, margin, margin] = codes[tile]
         if evaluated:
             for index in range(num_stats):
-                old_stats[index] = stats[env, index]
-            evaluate_change(game_index, maps[env], cell_x, cell_y, before, solver_power, quirks, stats[env], space)
+                new_stats[index] = stats[env, index]
+            evaluate_change(game_index, maps[env], cell_x, cell_y, before, solver_power, quirks, new_stats, space)
         if starting:
             for index in range(num_stats):
-                start_stats[env, index] = stats[env, index]
+                stats[env, index] = new_stats[index]
+                start_stats[env, index] = new_stats[index]
             continue
         task = env // num_envs
+        reached = False
         if evaluated:
-            rewards[env] = reward(stats[env], old_stats, weights[task], low[task], high[task], quirks)
-        if stop_at_goal and goal_reached(game_index, stats[env], start_stats[env], parameters, quirks):
+            # `metapcg.games.reward`, in place
+            total = 0.0
+            for index in range(num_stats):
+                old = stats[env, index]
+                new = new_stats[index]
+                if new != old:
+                    total += weights[task, index] * range_reward(new, old, low[task, index], high[task, index], quirks)
+                stats[env, index] = new
+            rewards[env] = total
+        if stop_at_goal and (evaluated or iterations[env] == 1):  # else it is no goal, as after the last step
+            for index in range(num_stats):
+                new_stats[index] = stats[env, index]
+                first_stats[index] = start_stats[env, index]
+            reached = goal_reached(game_index, new_stats, first_stats, parameters, quirks)
+        if reached:
             terminated[env] = True
             active[env] = False
         elif changes[env] >= max_changes[task] or iterations[env] >= max_iterations[task]:
@@ -305,9 +337,11 @@ class LevelEngine:
         self._default_low, self._default_high = self.game.bounds(**self.parameters)
         self._solver_power = int(self.parameters.get("solver_power", 0))
         self._cumulative = np.cumsum(self.start_probabilities)
+        draws = np.arange(1 << GUIDE_BITS) / (1 << GUIDE_BITS)
+        self._guide = np.minimum(np.searchsorted(self._cumulative, draws, "right"), len(self._cumulative) - 1)
         self._codes = np.array(self.game.codes, np.uint8)
 
-        self._old_stats = np.zeros(len(self.game.statistics), np.int64)
+        self._new_stats, self._first_stats = np.zeros((2, len(self.game.statistics)), np.int64)
         self._space = search_space(self.height, self.width, self._solver_power)
 
         self.num_tiles = len(self.game.tiles)
@@ -447,8 +481,8 @@ class LevelEngine:
             self.densities[mask] = self.start_probabilities[0]
             self._seeded = True
         _draw_levels(
-            self._representation, mask.ravel(), self._cumulative, self._flat["densities"], self.random_probs,
-            self._quirks, self._flat["streams"], self._flat["maps"], self._flat["positions"],
+            self._representation, mask.ravel(), self._cumulative, self._guide, self._flat["densities"],
+            self.random_probs, self._quirks, self._flat["streams"], self._flat["maps"], self._flat["positions"],
         )  # fmt: skip
         self._start(mask)
 
@@ -548,7 +582,7 @@ class LevelEngine:
             self._quirks, self.stop_at_goal, self._solver_power, self.num_actions, self._codes, self._parameters,
             self.weights, self.low, self.high, self.max_changes, self.max_iterations,
             actions.ravel(), given, next_positions is not None,
-            *self._buffers, self._old_stats, self._space,
+            *self._buffers, self._new_stats, self._first_stats, self._space,
         )  # fmt: skip
 
     def _start(self, mask):

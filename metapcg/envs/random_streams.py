@@ -74,6 +74,6 @@ def uniform(stream):
 
 
 @njit(cache=True, nogil=True)
-def below(stream, bound):
-    """Return an int64 uniform on 0 … bound-1, for bounds below 2^31 (relative bias at most bound / 2^32)."""
-    return np.int64(((next_uint64(stream) >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))
+def to_below(bits, bound):
+    """Return 64 random bits as an int64 uniform on 0 … bound-1, for bounds below 2^31 (bias at most bound / 2^32)."""
+    return np.int64(((bits >> np.uint64(32)) * np.uint64(bound)) >> np.uint64(32))

@@ -22,8 +22,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from metapcg.envs.random_streams import below
-
 REPRESENTATIONS = ("narrow", "turtle", "wide")
 NARROW, TURTLE, WIDE = range(3)
 
@@ -48,11 +46,8 @@ def narrow_tile(action):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def narrow_move(x, y, width, height, random_tile, stream):
-    """Return the position (x, y) after any narrow action; a random one draws x first, then y."""
-    if random_tile:
-        x = below(stream, width)
-        return x, below(stream, height)
+def narrow_next(x, y, width, height):
+    """Return the position (x, y) after any narrow action with ``random_tile=False``."""
     x += 1
     if x == width:
         x = np.int64(0)
