@@ -23,7 +23,7 @@ from metapcg.learning.device import configure
 from metapcg.learning.meta_training import AdvantageSettings, Diverged, MetaSettings, adaptation_returns, meta_train
 from metapcg.learning.policies import GaussianPolicy, Observation, Params
 from metapcg.learning.rollouts import Streams, time_features
-from metapcg.tasks.metaworld import NUM_GOALS, Reach, ReachBenchmark
+from metapcg.tasks.metaworld import NUM_GOALS, Reach, ReachBenchmark, greedy_actions
 
 from .runs import settings_for
 from .trainer_command import functions_from, notebook_path
@@ -127,6 +127,13 @@ def adaptation_curve(
     return returns, counted.rates()
 
 
+def straight_to_the_goal(problem: Reach) -> tuple[np.ndarray, np.ndarray]:
+    """Return and success of an agent that knows the goal, (M, 1) each."""
+    problem.reset(0)
+    returns = sum(problem.step(greedy_actions(problem))[1] for _ in range(problem.horizon))
+    return returns.mean(1, keepdims=True), problem.succeeded.mean(1, keepdims=True)
+
+
 def run_reach(
     functions: Any,
     surrogate: Callable[..., torch.Tensor],
@@ -144,7 +151,8 @@ def run_reach(
         report: called with (iteration, metrics) during training.
 
     Returns:
-        "MAML", "random init" (test goals) and "MAML, training goals" → return and success rate, (tasks, steps + 1).
+        "MAML", "random init" (test goals) and "MAML, training goals" → return and success rate, (tasks, steps + 1); and
+        "straight to the goal", what an agent could do that was told its test goal, (tasks, 1).
     """
     benchmark = ReachBenchmark(seed)
     train_seed, init_seed, test_seed = (int(word) for word in np.random.SeedSequence(seed).generate_state(3))
@@ -168,6 +176,9 @@ def run_reach(
         "MAML": curve(trained.params, benchmark.test),
         "random init": curve(start, benchmark.test),
         "MAML, training goals": curve(trained.params, benchmark.train),
+        "straight to the goal": straight_to_the_goal(
+            benchmark.problem(benchmark.test[: budget.test_tasks], 1, budget.horizon)
+        ),
     }
 
 
@@ -210,7 +221,8 @@ def run(options: argparse.Namespace) -> int:
     print("return, success rate".ljust(24) + "".join(f"{f'step {k}':>24}" for k in steps))
     for name, (returns, successes) in curves.items():
         spread = returns.std(0, ddof=1) / np.sqrt(len(returns)) if len(returns) > 1 else np.full(len(steps), np.nan)
-        cells = [f"{returns[:, k].mean():.1f} ± {spread[k]:.1f}, {successes[:, k].mean():.1%}" for k in steps]
+        columns = range(returns.shape[1])
+        cells = [f"{returns[:, k].mean():.1f} ± {spread[k]:.1f}, {successes[:, k].mean():.1%}" for k in columns]
         print(name.ljust(24) + "".join(f"{cell:>24}" for cell in cells))
     print(
         f"± is one standard error over goals; {time.perf_counter() - started:.0f} s, "

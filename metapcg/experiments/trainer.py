@@ -83,6 +83,10 @@ TRAINABLE = ("maml", "fomaml", "rl2", "pearl")
 _VALIDATION_TASKS, _REPLAY_TASKS = 1101, 1102  # purposes of the seed; ``algorithms`` has 1001 … 1007
 
 
+_CARRIED = frozenset({"metrics", "validation", "machine", "best_iteration", "best_return", "step"})
+"""What the trainer saves beside the loop's own state."""
+
+
 @dataclass(frozen=True)
 class TrainerSettings:
     """Everything that decides a run's numbers, apart from the source of the functions that are handed in.
@@ -385,6 +389,9 @@ def _check_folder(folder: Path, record: dict[str, Any], resume: bool) -> dict[st
         saved = _load_torch(path)
         if not isinstance(saved, dict) or set(saved) != {"training", "trainer"}:
             raise ValueError("it is no state of this trainer")
+        missing = _CARRIED - set(saved["trainer"])
+        if missing:
+            raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         TrainingState.from_dict(saved["training"])
     except ValueError as error:
         raise ValueError(

@@ -29,6 +29,8 @@ def test_the_notebooks_functions_train_on_it_and_the_seed_decides_everything():
     first = run_reach(own, FUNCTIONS.surrogate_lvc, TINY, 0, lambda iteration, row: rows.append(row))
     assert rates == 3 * [0.1, 0.05]  # three evaluations of two steps, the second one half as long
     assert [row["env_steps"] for row in rows] == [96, 192]  # 3 goals x 2 arms x 8 steps, before and after adaptation
+    straight, reached = first.pop("straight to the goal")
+    assert straight.shape == reached.shape == (2, 1) and (straight[:, 0] > first["random init"][0][:, 0]).all()
     for returns, successes in first.values():
         assert returns.shape == successes.shape == (2, 3)
         assert (returns > 0).all() and (returns < 80).all()
@@ -48,6 +50,7 @@ def test_the_command_prints_return_and_success_before_and_after(capsys):
     assert lines[2].split() == ["return,", "success", "rate", "step", "0", "step", "1", "step", "2"]
     assert [line[:24].strip() for line in lines[3:6]] == ["MAML", "random init", "MAML, training goals"]
     assert all(line.count("0.0%") == 3 for line in lines[3:6])  # nobody gets there in five steps
+    assert lines[6].startswith("straight to the goal") and lines[6].count("0.0%") == 1
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,13 @@ def scores(monkeypatch, *returns):
 
 
 def test_best_is_the_highest_validation_return_and_the_first_of_equals(tmp_path, monkeypatch):
+    kept, trained = MixtureSession.train, []
+
+    def keep(session):
+        trained.append(kept(session))
+        return trained[0]
+
+    monkeypatch.setattr(MixtureSession, "train", keep)
     scores(monkeypatch, 1.0, 3.0, 3.0, 2.0)
     small = {"games": ("binary",), "representations": ("narrow",), "validate_every": 1, "checkpoint_every": 1}
     result = train(settings(**small), FUNCTIONS, tmp_path / "run")
@@ -86,6 +93,7 @@ def test_best_is_the_highest_validation_return_and_the_first_of_equals(tmp_path,
     assert (best.iteration, best.validation_return, final.validation_return) == (2, 3.0, 2.0)
     assert all(torch.equal(best.params[name], second.params[name]) for name in best.params)
     assert not torch.equal(best.params["crop.weight"], final.params["crop.weight"])
+    assert all(torch.equal(final.params[name], value) for name, value in trained[0].params.items())
 
 
 class Stopped(Exception):
@@ -411,12 +419,19 @@ def test_a_run_that_was_begun_otherwise_is_not_resumed_and_stays_as_it_is(traine
         "other deadlock_penalty": copy("penalty", penalty=1.0),
         "other resources, trace_digest": copy("trace", resources="x"),
         "was begun with torch 1.0": copy("versions"),
-        "state.pt cannot be read": copy("state"),
+        "state.pt cannot be read .it is no state of this trainer": copy("checkpoint"),
+        "state.pt cannot be read .it lacks best_iteration": copy("part"),
+        "state.pt cannot be read .not a training state of this version": copy("state"),
         "has no settings.json": copy("foreign"),
     }
     record = tmp_path / "versions" / "settings.json"
     record.write_text(re.sub(r'"torch": "[^"]*"', '"torch": "1.0"', record.read_text()))
-    torch.save({"training": {}, "trainer": {}}, tmp_path / "state" / "state.pt")
+    shutil.copy(trained / "best.pt", tmp_path / "checkpoint" / "state.pt")
+    torch.save({"training": {}, "trainer": {}}, tmp_path / "part" / "state.pt")
+    own = dict.fromkeys(("metrics", "validation", "machine"), ()) | dict.fromkeys(
+        ("best_iteration", "best_return", "step"), 0
+    )
+    torch.save({"training": {}, "trainer": own}, tmp_path / "state" / "state.pt")
     (tmp_path / "foreign" / "settings.json").unlink()
     for message, (folder, wanted) in cases.items():
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
