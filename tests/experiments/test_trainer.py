@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 import re
 import shutil
 from types import SimpleNamespace
@@ -366,6 +367,16 @@ def test_wrong_settings_of_adapt_are_one_line(trained, arguments, message, capsy
     assert message in error and len(error.splitlines()) == 1
 
 
+class Touch:
+    """What a hostile file holds: reading it carelessly makes a file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self._path),)
+
+
 def test_checkpoints_from_elsewhere_or_cut_short_are_refused(trained, tmp_path, capsys):
     whole = (trained / "best.pt").read_bytes()
     values = torch.load(trained / "best.pt", weights_only=True)
@@ -378,14 +389,19 @@ def test_checkpoints_from_elsewhere_or_cut_short_are_refused(trained, tmp_path, 
     torch.save({"policy_state_dict": {}}, tmp_path / "foreign.pt")
     torch.save({**values, "params": {**values["params"], "logits.bias": torch.zeros(3)}}, tmp_path / "shape.pt")
     torch.save({**values, "settings": {"algorithm": "maml"}}, tmp_path / "settings.pt")
+    broken = {**values["params"], "logits.bias": torch.full_like(values["params"]["logits.bias"], torch.nan)}
+    torch.save({**values, "params": broken}, tmp_path / "nan.pt")
+    torch.save({**values, "games": Touch(tmp_path / "executed")}, tmp_path / "code.pt")
     messages = {
         "cut.pt": "cut short", "text.pt": "no file of torch", "foreign.pt": "no checkpoint of this trainer",
         "shape.pt": "logits.bias has shape (3,)", "settings.pt": "is damaged", "none.pt": "no such checkpoint",
+        "nan.pt": "parameters are not finite: logits.bias", "code.pt": "code.pt",
     }  # fmt: skip
     for name, message in messages.items():
         assert main(["adapt", str(tmp_path / name), "--device", "cpu"]) == 1
         error = capsys.readouterr().err
         assert message in error and len(error.splitlines()) == 1, (name, error)
+    assert not (tmp_path / "executed").exists()
 
 
 def test_a_folder_that_holds_something_is_never_overwritten(trained, tmp_path):
