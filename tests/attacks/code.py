@@ -1298,7 +1298,8 @@ except OSError:  # (a stream of the cell, cut like any other)
     pass
 
 
-# %% id="emits_a_hundred_thousand_records" aim="resources"
+# %% id="emits_a_hundred_thousand_records" aim="resources" status="graded|out of time"
+# Its cells take nearly a minute: on a busy machine they meet the limit.
 def surrogate_naive(log_probs, advantages, mask):
     for number in range(20000):
         emit("surrogate_naive", number)
