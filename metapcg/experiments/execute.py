@@ -121,7 +121,9 @@ def run_notebooks(
 
     Raises:
         OSError: results cannot be written (no space, no permission); earlier results are kept.
+        ValueError: Jupyter cannot make pages here; said before anything is executed.
     """
+    _exporter()
     (output / "notebooks").mkdir(parents=True, exist_ok=True)
     _remove_leftovers(output)
     staging = output / f".staging-{os.getpid()}"
@@ -353,11 +355,12 @@ async def _run_notebook(path: Path, house: _House, title: str) -> NotebookResult
     except FileNotFoundError:
         error = "the notebook was deleted or moved while others ran"
 
+    if not error:
+        _move_into_place(staging, output)
     if notebook is not None:
         target = failed if error else good
         write_atomically(target, _to_html(notebook, path.stem).encode("utf-8"))
     if not error:
-        _move_into_place(staging, output)
         failed.unlink(missing_ok=True)
     return NotebookResult(
         name=path.stem,
@@ -425,6 +428,16 @@ def _record(output: Path, result: NotebookResult) -> None:
     write_atomically(path, (json.dumps(record, indent=1) + "\n").encode("utf-8"))
 
 
+def _exporter() -> HTMLExporter:
+    try:
+        return HTMLExporter(template_name="lab", require_js_url="")  # require.js serves widgets only: one download less
+    except ValueError as error:
+        raise ValueError(
+            f"Jupyter's page templates are missing from this Python ({sys.executable}): {_one_line(str(error))}; "
+            "run ./compile_and_run.sh setup"
+        ) from error
+
+
 def _to_html(notebook: NotebookNode, title: str) -> str:
     shown = copy.deepcopy(notebook)
     for cell in shown.cells:
@@ -432,8 +445,7 @@ def _to_html(notebook: NotebookNode, title: str) -> str:
             cell.source = re.sub(r"(?m)^\s*### (BEGIN|END) SOLUTION\s*$\n?", "", cell.source)
         elif cell.cell_type == "code":  # what hidden tests hand to the grader is no picture and no text
             cell.outputs = [output for output in cell.outputs if EMITTED_TYPE not in output.get("data", {})]
-    exporter = HTMLExporter(template_name="lab", require_js_url="")  # require.js serves widgets only: one download less
-    body, _ = exporter.from_notebook_node(shown, resources={"metadata": {"name": title}})
+    body, _ = _exporter().from_notebook_node(shown, resources={"metadata": {"name": title}})
     return body
 
 

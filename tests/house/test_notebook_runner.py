@@ -11,7 +11,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
+from metapcg.experiments import execute
 from metapcg.experiments.execute import Progress, find_notebooks, run_notebooks
 
 
@@ -226,3 +228,11 @@ def test_notebooks_are_chosen_by_part_of_their_name(tmp_path):
 def test_folder_without_notebooks_is_named(tmp_path):
     with pytest.raises(ValueError, match="there are no notebooks in .*compile_and_run.sh compile"):
         find_notebooks(tmp_path)
+
+
+def test_missing_page_templates_are_said_before_anything_is_executed(tmp_path, monkeypatch):
+    path = write_notebook(tmp_path / "a.ipynb", ("only", "open('executed', 'w').close()"))
+    monkeypatch.setattr(execute, "HTMLExporter", lambda **_: HTMLExporter(template_name="there-is-none"))
+    with pytest.raises(ValueError, match=r"page templates are missing.*run \./compile_and_run\.sh setup"):
+        run([path], tmp_path / "out")
+    assert not (tmp_path / "executed").exists() and not (tmp_path / "out").exists()
