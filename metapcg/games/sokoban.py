@@ -127,12 +127,12 @@ def evaluate_sokoban(level, x, y, before, solver_power, quirks, stats, space):
         for row in range(height):
             for column in range(width):
                 if level[row, column] >= PLAYER:
-                    stats[level[row, column] - PLAYER] += 1
+                    stats[min(level[row, column], TARGET) - PLAYER] += 1
     else:
         if before >= PLAYER:
-            stats[before - PLAYER] -= 1
+            stats[min(before, TARGET) - PLAYER] -= 1
         if level[y, x] >= PLAYER:
-            stats[level[y, x] - PLAYER] += 1
+            stats[min(level[y, x], TARGET) - PLAYER] += 1
     players = stats[0]
     crates = stats[1]
     targets = stats[2]

@@ -22,7 +22,7 @@ from torch import Tensor
 from metapcg.games.tiles import NUM_CODES
 
 from .distributions import Categorical
-from .policies import NUM_ACTIONS, CropPolicy, Observation, Params, _uniform, linear
+from .policies import NUM_ACTIONS, CropPolicy, Observation, Params, _uniform, linear, one_hot
 
 
 def select(params: Params, part: str) -> Params:
@@ -312,12 +312,6 @@ class GivenLatent:
         """The action distribution, given z; ``params`` are the actor's."""
         features = self.network.features(obs)
         return Categorical(self.network.scores(params, features, self.latent))
-
-
-def one_hot(index: Tensor, size: int) -> Tensor:
-    """One-hot float32: (...) → (..., size). torch's own gives int64, eight bytes where four will do."""
-    out = torch.zeros((*index.shape, size), device=index.device)
-    return out.scatter_(-1, index.unsqueeze(-1), 1.0)
 
 
 def _stack(first: Params, second: Params) -> Params:

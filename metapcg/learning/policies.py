@@ -60,6 +60,11 @@ def _uniform(shape: tuple[int, ...], fan_in: int, gain: float, generator: torch.
     return (torch.rand(shape, generator=generator) * 2 - 1) * bound
 
 
+def one_hot(index: Tensor, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """One-hot codes, (...) → (..., size): rows of the identity (torch's own makes int64 first, which takes longer)."""
+    return torch.nn.functional.embedding(index, torch.eye(size, dtype=dtype, device=index.device))
+
+
 class CropPolicy:
     """One network for all games and representations: an egocentric crop of tiles in, action logits out.
 
@@ -142,7 +147,7 @@ class CropPolicy:
         lead = codes.shape[:-1]
         device = codes.device
         position = self._position_of_code.to(device)[codes.long()]
-        active = torch.nn.functional.one_hot(position, len(self.seen)).to(params["crop.bias"].dtype)
+        active = one_hot(position, len(self.seen), params["crop.bias"].dtype)
         flat = (lead[0], -1) if is_batched(params) else (-1,)
         x = active.reshape(*flat, self.crop**2 * len(self.seen))
         weight = params["crop.weight"].index_select(-2, self.seen.to(device)).flatten(-3, -2)

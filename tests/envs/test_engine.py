@@ -495,6 +495,45 @@ def test_mistakes_are_refused_by_name_and_change_nothing(call, name):
     engine.step(np.zeros((2, 3), int))
 
 
+def test_restart_takes_the_levels_and_positions_that_were_written():
+    engine = build()
+    with pytest.raises(ValueError, match="^mask: "):
+        engine.restart(np.array([[True, False, False], [False, False, False]]))
+    engine.reset(0)
+    streams = engine.streams.copy()
+    engine.step(np.ones((2, 3), int))
+    engine.maps[1, 2], engine.positions[1, 2] = 1, (3, 2)
+    mask = np.zeros((2, 3), bool)
+    mask[1, 2] = True
+    engine.restart(mask)
+    assert engine.stats[1, 2].tolist() == engine.start_stats[1, 2].tolist() == [0, 0]
+    assert engine.iterations.tolist() == [[1, 1, 1], [1, 1, 0]]
+    assert (engine.crops[1, 2, 2] == [1, 1, 1, OUTSIDE, OUTSIDE]).all()
+    assert (engine.streams != streams).any(axis=2).all(), "a step of narrow draws; restarting must not turn that back"
+    engine.maps[0, 0, 1, 1] = 2
+    engine.positions[0, 1] = (4, 0)
+    engine.restart(mask)
+    for name in ("maps", "positions"):
+        mask[...] = False
+        mask[0, int(name == "positions")] = True
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            engine.restart(mask)
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_statistics_follow_edits_at_the_edges_and_when_cells_join_or_part_regions(game):
+    engine = LevelEngine(game, "wide", num_envs=4, size=(4, 3), stop_at_goal=False)
+    engine.set_limits(60_000, 60_000)
+    engine.reset(0)
+    rng = np.random.default_rng(1)
+    whole = np.zeros(len(engine.game.statistics), np.int64)
+    for _ in range(1500):
+        engine.step(random_actions(engine, rng))
+        for level, stats in zip(engine.maps[0], engine.stats[0], strict=True):
+            evaluate(engine.game.index, level, int(engine.parameters.get("solver_power", 0)), False, whole)
+            assert stats.tolist() == whole.tolist(), level.tolist()
+
+
 @pytest.mark.parametrize("representation", ["turtle", "wide"])
 def test_next_positions_are_for_narrow_only(representation):
     engine = build(representation=representation)
