@@ -76,56 +76,6 @@ BANDITS: dict[str, dict[tuple[int, int], TrialBudget]] = {
 """Profile → (n, k) → budget."""
 
 _LONG = RecurrentSettings(
-    iterations=120, gamma=0.8, lam=0.8, bootstrap=False, lr=5e-3, epochs=4, minibatches=4, entropy_weight=0.03,
-    max_gradient_norm=0.5, reward_spread=0.7,
-)  # fmt: skip
-
-MDPS: dict[int, dict[str, float]] = {
-    10: {"random": 100.1, "psrl": 138.1, "greedy": 134.8, "ucrl2": 146.6, "rl2": 156.2},
-    25: {"random": 250.2, "psrl": 408.8, "greedy": 368.8, "ucrl2": 424.1, "rl2": 445.7},
-}
-"""Episodes n → agent → mean total reward."""
-
-
-@dataclass(frozen=True)
-class TrialBudget:
-    """How much is trained and tested.
-
-    Attributes:
-        settings: of the training loop.
-        trials: tasks per batch, one trial each.
-        memory: size of the hidden state.
-        test_tasks: new tasks that the result is measured on.
-    """
-
-    settings: RecurrentSettings
-    trials: int
-    memory: int = 64
-    test_tasks: int = 4000
-
-
-_SHORT = RecurrentSettings(
-    iterations=60, gamma=1.0, lam=0.3, bootstrap=False, lr=1e-2, epochs=4, minibatches=4, entropy_weight=0.0
-)
-
-# Over a hundred pulls it pays to explore, and a pull's worth shows late.
-_HUNDRED = RecurrentSettings(
-    iterations=120, gamma=0.95, lam=0.9, bootstrap=False, lr=6e-3, epochs=3, minibatches=4, entropy_weight=0.01,
-    max_gradient_norm=0.5, reward_spread=1.0,
-)  # fmt: skip
-
-BANDITS: dict[str, dict[tuple[int, int], TrialBudget]] = {
-    "smoke": {(10, 5): TrialBudget(dataclasses.replace(_SHORT, iterations=2), 50, test_tasks=200)},
-    "quick": {(10, 5): TrialBudget(_SHORT, 1000), (10, 10): TrialBudget(_SHORT, 1000)},
-    "full": {
-        (10, 5): TrialBudget(dataclasses.replace(_SHORT, iterations=200), 1000, test_tasks=20000),
-        (10, 10): TrialBudget(dataclasses.replace(_SHORT, iterations=200), 1000, test_tasks=20000),
-        (100, 5): TrialBudget(_HUNDRED, 500),
-    },
-}
-"""Profile → (n, k) → budget."""
-
-_LONG = RecurrentSettings(
     iterations=300, gamma=0.9, lam=0.9, bootstrap=False, lr=4e-3, epochs=4, minibatches=4, entropy_weight=0.01,
     max_gradient_norm=0.5, reward_spread=0.7,
 )  # fmt: skip
