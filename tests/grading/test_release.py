@@ -52,7 +52,8 @@ def test_zip_holds_no_answer_no_hidden_test_and_nothing_of_the_teachers(release)
         for kind, found in lines.items():
             found |= {line.strip() for cell in getattr(notebook, kind).cells for line in cell.source.splitlines()}
     secret = {line for line in lines["worked"] - lines["released"] if len(line) > 30}
-    assert len(secret) > 100
+    bonus = {line.strip() for cell in course["5_online"].worked.cells for line in cell.source.splitlines()}
+    assert len(secret - bonus) > 100
     with zipfile.ZipFile(release[1]) as zipped:
         for name in zipped.namelist():
             inside = name.removeprefix(f"{TEMPLATE}/")
@@ -62,7 +63,9 @@ def test_zip_holds_no_answer_no_hidden_test_and_nothing_of_the_teachers(release)
             text = zipped.read(name).decode("utf-8", "replace")
             if inside.endswith((".ipynb", ".md", ".html", ".toml")):
                 assert "BEGIN SOLUTION" not in text and "HIDDEN TESTS" not in text, name
-            found = {line for line in secret if line.replace('"', '\\"') in text or line in text}
+            # The page's server needs an update of its own, which is what the bonus asks for; the bonus notebook says so.
+            kept = secret - bonus if inside.startswith("metapcg/personal/") else secret
+            found = {line for line in kept if line.replace('"', '\\"') in text or line in text}
             assert not found, f"{name} holds {found}"
 
 
