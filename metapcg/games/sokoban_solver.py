@@ -352,7 +352,8 @@ def crate_search(room, player, crates, targets, dead, balance, power, count_dupl
     seen_at = list_at + 2 * crate_words
     count = known[0]
     mask = known[1]
-    if count == 0 or (count + 4 * power + 4) * stride > arrangements.shape[0]:
+    most = count + 4 * power + 4  # arrangements there may be at the end of this search
+    if count == 0 or most * stride > arrangements.shape[0] or 2 * most >= table.shape[0]:
         mask = add_first(arrangements, table, crates, cell_words, crate_words)
         arrangements[VALUE] = greedy_heuristic(arrangements, list_at, targets, room)
         count = ONE
