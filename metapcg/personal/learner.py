@@ -210,13 +210,20 @@ class Learner:
 
         updates = self.updates + 1
         step = _anchored_step if self.functions is None else self.functions.anchored_step
-        moments = self._first_moment, self._second_moment
+        # Copies, out and in: a student's step may work in place, and keep what it returned.
         weights, first, second = step(
-            self.mind.flat.copy(), gradient, *moments, updates, self.anchor, settings.lr, settings.pull
+            self.mind.flat.copy(),
+            gradient.copy(),
+            self._first_moment.copy(),
+            self._second_moment.copy(),
+            updates,
+            self.anchor.copy(),
+            settings.lr,
+            settings.pull,
         )
         if not np.isfinite(weights).all():
             raise FloatingPointError("the update is not finite; the learner is unchanged")
-        self._first_moment, self._second_moment, self.updates = first, second, updates
+        self._first_moment, self._second_moment, self.updates = np.array(first), np.array(second), updates
         self.mind.flat[:] = weights
         self.fights += len(fights)
         wins = sum(fight.player_died and not fight.boss_died for fight in fights)

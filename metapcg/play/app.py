@@ -22,9 +22,11 @@ All but the first three need ``Authorization: Bearer TOKEN``. A request that is 
 another origin, 408 a body that does not come, 409 not at this time, 413 too long, 415 another type, 421 another host,
 422 no fight by the rules, 503 the disk refuses or the server is full.
 
-``POST /learn`` believes nothing. A log has to be a whole fight by the rules, every number of it. One that was played
-here has to be the server's own record of it, too. Another one is accepted: it is one that this server had begun before
-it was killed, or one from somewhere else; it changes the boss of the player who sent it, and nobody else's.
+``POST /learn`` believes nothing. A log has to be a whole fight by the rules, every number of it. One with the id of the
+player's latest fight has to be the server's own record of that fight, too. No other log is compared with what was
+played: the record goes when the player begins another fight or resets the boss, and when the server stops; and imports
+are not compared at all. So a log can be made up, by the rules; it changes the boss of the player who sent it, and
+nobody else's.
 
 Host and Origin are checked (``Guard``), so that no page from elsewhere can send requests through a visitor's browser,
 not even when its name is made to point here.
@@ -68,6 +70,12 @@ MAX_IMPORT_BYTES = MAX_HISTORY * 32 * 1024
 
 BODY_SECONDS = 10.0
 """A body that takes longer is given up."""
+
+MAX_IMPORT_VALUES = MAX_HISTORY * 1500
+"""Most values in an import, by ``count_values``; a fight of ``RULES.max_steps`` steps has less than 1200. Nothing else
+is served while JSON is read, not even when another thread reads it: ``json`` holds the interpreter's lock throughout.
+Six million bytes can be two million lists, which would take seconds.
+"""
 
 SHOWN_RESULTS = 24
 """Fights whose results are told; all are counted."""
@@ -169,7 +177,7 @@ class Guard:
             return None
         # Browsers send Origin with every such request; what is no browser has nobody's rights to misuse.
         origin = headers.get("origin")
-        foreign = origin is not None and urlsplit(origin).netloc.lower() != host.lower()
+        foreign = origin is not None and _host_of(origin) != host.lower()
         if foreign or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _error(403, f"requests from another origin are refused: {_short(origin or 'unnamed')}")
         return None
@@ -263,7 +271,7 @@ async def _export(request: Request) -> JSONResponse:
 
 async def _import(request: Request) -> JSONResponse:
     store, player = _player(request)
-    data = await _json(request, MAX_IMPORT_BYTES)
+    data = await _json(request, MAX_IMPORT_BYTES, MAX_IMPORT_VALUES)
     if not isinstance(data, dict) or data.keys() != {"format", "fights"} or data["format"] != "metapcg fights 1":
         raise HTTPException(400, "this is no export of fights")
     if not isinstance(data["fights"], list) or not 1 <= len(data["fights"]) <= MAX_HISTORY:
@@ -340,7 +348,7 @@ async def _object(request: Request, names: tuple[str, ...]) -> dict[str, object]
     return data
 
 
-async def _json(request: Request, limit: int) -> object:
+async def _json(request: Request, limit: int, max_values: int | None = None) -> object:
     # Parsed here and not by Starlette: with limits, and without NaN and Infinity, which are not JSON.
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "needs the content type application/json")
@@ -351,6 +359,8 @@ async def _json(request: Request, limit: int) -> object:
         raise HTTPException(408, f"the body did not come within {BODY_SECONDS:.0f} seconds") from None
     except ClientDisconnect:
         raise HTTPException(400, "the body ended early") from None
+    if max_values is not None and count_values(data) > max_values:
+        raise HTTPException(413, f"too long: more values than {MAX_HISTORY} fights have")
     try:
         return json.loads(data, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:  # also text that is not UTF-8, and nesting without end
@@ -365,6 +375,11 @@ async def _read(request: Request, data: bytearray, limit: int) -> None:
         data += part
         if len(data) > limit:
             raise HTTPException(413, f"too long: more than {limit} bytes")
+
+
+def count_values(data: bytes | bytearray) -> int:
+    """No fewer than the values in a JSON text, but for one: those that follow a comma or stand first in a list."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def _refuse_constant(text: str) -> float:
@@ -392,6 +407,13 @@ def _because(status: int):
         return _error(status, str(error) or type(error).__name__)
 
     return answer
+
+
+def _host_of(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # "http://[": no page has such an origin
+        return None
 
 
 def _short(text: str) -> str:

@@ -12,13 +12,19 @@ import webbrowser
 from pathlib import Path
 
 DEFAULT_PORT = 8017
+MAX_CONNECTIONS = 1000
+"""More get 503. Without a bound, visitors could use up the files that a process may open (often 1024)."""
+
+KEEP_ALIVE_SECONDS = 5
+"""A connection over which nothing comes is closed."""
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:
     """``play``: a person fights the boss in the browser."""
     text = "fight a boss that learns from you, in the browser"
     parser = commands.add_parser("play", help=text, description=f"{text[0].upper()}{text[1:]}.")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s, this machine)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: %(default)s, "
+                        "this machine); on another one visitors can fill the server: no player expires")  # fmt: skip
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="0: any free one (default: %(default)s)")
     parser.add_argument("--anchor", default="meta-learned", help="the boss that new players meet: meta-learned, "
                         "multi-task or random (default: %(default)s)")  # fmt: skip
@@ -70,11 +76,20 @@ def run(options: argparse.Namespace) -> int:
             print(f"{store.recovered} event(s) after the last orderly stop were read from the journal")
         if not loopback:
             print("everybody who reaches this machine can play; what is sent is not encrypted")
+            print(f"players never expire: visitors can fill the server, up to {options.max_players} players")
         print(f"play at  {address}    (Ctrl-C stops the server)", flush=True)
         if not options.no_browser:
             webbrowser.open(address)
         server = uvicorn.Server(
-            uvicorn.Config(app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5)
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                limit_concurrency=MAX_CONNECTIONS,
+                timeout_keep_alive=KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=5,
+            )
         )
         server.run(sockets=[listener])
     return 0

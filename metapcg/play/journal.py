@@ -179,6 +179,19 @@ def read(folder: Path) -> list[tuple[object, list[object]]]:
     return found
 
 
+def drop_empty(folder: Path) -> None:
+    """Delete the files that hold no event: a head and nothing else, or not even that. No journal may be open there.
+
+    No order has to be kept, and no crash on the way matters: what is deleted says nothing, and the next number is
+    greater than that of every file that is left.
+    """
+    for path in files(folder):
+        with path.open("rb") as file:
+            head, more = file.readline(), file.read(1)
+        if not more and (not head or _batch(head) is not None):
+            path.unlink()
+
+
 def sync_folder(folder: Path) -> None:
     """Wait until new and renamed files of a folder are on the disk."""
     if os.name == "nt":

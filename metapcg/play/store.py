@@ -7,9 +7,10 @@ What happens to a player is an *event*: created, fights learned from, reset, del
     players/KEY-NUMBER.json    the replays of the fights since the last reset (the newest ``MAX_HISTORY``)
     players/KEY-NUMBER.npz     the learner, by ``Learner.save``; none before the first fight
 
-and older journals are deleted. KEY is the SHA-256 of the player's token, NUMBER counts the player's events. A start
-reads the newest pair of every player and applies the journals' events with higher numbers: the fights are played again
-and learned from in the same order, which gives the same weights to the last bit.
+and older journals are deleted; when the server stops, those without events, too. KEY is the SHA-256 of the player's
+token, NUMBER counts the player's events. A start reads the newest pair of every player and applies the journals' events
+with higher numbers: the fights are played again and learned from in the same order, which gives the same weights to the
+last bit.
 
 The journals' head holds a fingerprint of rules, anchors and settings: journals of another version would give another
 boss, and are refused. (Files of players are not: they hold weights, not how to get there.)
@@ -20,11 +21,13 @@ All methods but ``open`` and ``close`` belong to one event loop's thread.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import json
 import logging
 import os
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +52,8 @@ RESULTS = ("boss", "player", "none")
 """Who won a fight."""
 
 _FORMAT = "metapcg play 1"
+_FILE = re.compile(r"([0-9a-f]{64})-([1-9][0-9]*)\.(json|npz)")
+_LEFT = re.compile(rf"{_FILE.pattern}\.new|\.{_FILE.pattern}(\.new)?\..*\.tmp")
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -320,6 +325,8 @@ class Store:
                 await self.checkpoint()
         finally:
             self.journal.close()
+            with contextlib.suppress(OSError):  # the next stop deletes them
+                journal.drop_empty(self.folder)
             self._lock.release()
 
     def _write(self, player: Player) -> list[Path]:
@@ -357,19 +364,26 @@ class Store:
         for key in changed:
             # .json before .npz: a .json without its .npz would be a damaged player.
             for path in sorted(self._files.glob(f"{key}-*"), key=lambda path: path.suffix):
-                if path.name not in new:
+                if path.name not in new and (_FILE.fullmatch(path.name) or _LEFT.fullmatch(path.name)):
                     path.unlink()
         journal.sync_folder(self._files)
         for path in journals:
             path.unlink()
 
     def _recover(self) -> None:
-        for path in (*self._files.glob("*.new"), *self._files.glob(".*.tmp")):
-            path.unlink()  # a crash left them
         newest: dict[str, int] = {}
-        for path in self._files.glob("*.json"):
-            key, number = path.stem.rsplit("-", 1)
-            newest[key] = max(newest.get(key, 0), int(number))
+        strays = []
+        for path in sorted(self._files.iterdir()):
+            if _LEFT.fullmatch(path.name):
+                path.unlink()  # a crash left it
+            elif match := _FILE.fullmatch(path.name):
+                key, number, suffix = match.groups()
+                if suffix == "json":
+                    newest[key] = max(newest.get(key, 0), int(number))
+            elif path.suffix == ".json":
+                strays.append(repr(path.name))
+        if strays:
+            _log.warning("%s: no player's file, left alone; move it elsewhere: %s", self._files, ", ".join(strays))
         for key, number in newest.items():
             self.players[key] = self._read(self._files / f"{key}-{number}.json", key, number)
         events = []

@@ -171,6 +171,48 @@ def test_update_that_is_not_finite_is_refused(learner):
     assert everything(learner) == before
 
 
+def spoil(array):
+    """Overwrite an array that was handed out, where it can be overwritten."""
+    array.flags.writeable = True
+    array[:] = np.nan
+
+
+@pytest.mark.parametrize("spoiled", ["gradient", "first", "second", "anchor"])
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_student_s_step_cannot_reach_into_the_learner(weights, spoiled, refused):
+    """In-place code of a student changes copies: a refused step changes nothing, another one what it returns."""
+    kept = []
+
+    class Functions:
+        @staticmethod
+        def batch_advantages(returns):
+            return returns - returns.mean()
+
+        @staticmethod
+        def anchored_step(weights, gradient, first, second, count, anchor, lr, pull):
+            handed = {"gradient": gradient, "first": first, "second": second, "anchor": anchor}
+            kept[:] = [weights * np.nan if refused else weights + 1.0, first + 1.0, second + 1.0]
+            spoil(handed[spoiled])
+            return tuple(kept)
+
+    learner = Learner(weights, functions=Functions())
+    # The mind's gradient is the library's own: this is about the step.
+    learner.mind.functions = None
+    before, fight = everything(learner), parse_trajectory(play(3).log())
+    if refused:
+        with pytest.raises(FloatingPointError):
+            learner.update([fight])
+        assert everything(learner) == before
+        return
+    update = learner.update([fight])
+    assert np.isfinite(update.gradient_norm)
+    after = everything(learner)
+    assert np.array_equal(learner._first_moment, np.ones_like(learner.anchor)) and after[1] == before[1]
+    for array in kept:  # what was returned is the student's, too
+        spoil(array)
+    assert everything(learner) == after
+
+
 def test_report_is_plain_json(learner):
     won = play(4, "aggressive", "kiting")
     update = learner.update([json.dumps(won.log())])

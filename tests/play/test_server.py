@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import http.client
 import json
 import re
 import socket
@@ -13,10 +14,12 @@ import numpy as np
 import pytest
 from play_server import Client, Server, make_entry
 
+from metapcg.personal.arena import RULES
 from metapcg.personal.learner import Learner
 from metapcg.personal.weights_file import load_anchor
 from metapcg.play import app
 from metapcg.play.replays import MAX_SEED
+from metapcg.play.store import MAX_HISTORY
 
 STATIC = Path(app.__file__).with_name("static")
 
@@ -201,6 +204,18 @@ def test_the_log_of_a_fight_that_was_played_here_cannot_be_exchanged(server):
     assert player.post("/learn", view["entry"])["fights"] == 1
 
 
+def test_an_earlier_fight_is_not_compared_but_has_to_be_a_fight_by_the_rules(server):
+    # What the docstring of ``app`` says and no more: the record of the latest fight only is kept.
+    player = server.new_player()
+    view = player.play(seed=2)
+    player.post("/fights", {"tells": False})
+    forged = {**make_entry(5), "fight": view["fight"]}
+    status, _, _ = player.ask("POST", "/learn", {**forged, "seed": 6})
+    assert status == 422 and player.get("/boss")["fights"] == 0
+    assert player.post("/learn", forged)["fights"] == 1
+    assert player.ask("POST", "/learn", view["entry"])[0] == 409
+
+
 def test_a_fight_is_learned_from_once(server, entry):
     player = server.new_player()
     first = player.post("/learn", entry)
@@ -270,7 +285,8 @@ def test_a_disk_that_refuses_is_told(server, entry, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil.example"]
+    "origin",
+    ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1.evil.example", "http://[", "http://[::1"],
 )
 @pytest.mark.parametrize("path", ["/learn", "/players", "/reset", "/import", "/fights"])
 def test_another_origin_changes_nothing(server, entry, origin, path):
@@ -296,7 +312,8 @@ def test_the_page_s_own_origin_is_accepted(server, entry):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8017", "", "192.168.0.7", "localhost.evil.example", "[::2]"]
+    "host",
+    ["evil.example", "evil.example:8017", "", "192.168.0.7", "localhost.evil.example", "[::2]", "[", "[::1", "[::1:80"],
 )
 def test_another_host_is_refused_so_that_names_cannot_be_rebound(server, host):
     for method in ("GET", "POST"):
@@ -405,6 +422,29 @@ def test_an_import_with_one_fault_teaches_nothing(server, edit, status, message)
     got, _, body = player.ask("POST", "/import", data)
     assert got == status and message in body["error"]
     assert player.get("/boss")["fights"] == 0
+
+
+@pytest.mark.parametrize("value", [b"[]", b"0", b"[" * 500 + b"]" * 500], ids=["lists", "numbers", "nested"])
+def test_an_import_of_more_values_than_fights_have_is_refused_unread(server, value, monkeypatch):
+    # Reading two million lists would hold everybody else up for seconds.
+    player = server.new_player()
+    raw = b"[" + b",".join([value] * (6_000_000 // (len(value) + 1))) + b"]"
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    headers = {"Authorization": f"Bearer {player.token}", "Content-Type": "application/json"}
+    with monkeypatch.context() as patched:
+        patched.setattr(json, "loads", lambda *arguments, **keywords: pytest.fail("it was read"))
+        connection.request("POST", "/import", raw, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    connection.close()
+    assert answer.status == 413 and "more values than 200 fights have" in text
+
+
+def test_an_export_of_the_most_and_longest_fights_can_be_imported():
+    longest = max((make_entry(seed) for seed in range(40)), key=lambda entry: len(entry["player"]))
+    assert len(longest["player"]) == RULES.max_steps
+    text = json.dumps([longest] * MAX_HISTORY).encode()
+    assert len(text) < app.MAX_IMPORT_BYTES and app.count_values(text) < 0.9 * app.MAX_IMPORT_VALUES
 
 
 def test_after_deletion_the_token_opens_nothing(server, entry):

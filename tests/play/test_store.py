@@ -358,6 +358,70 @@ def test_damaged_files_of_a_player_are_named(tmp_path):
         Store(tmp_path)
 
 
+def test_files_that_are_no_player_s_are_left_alone_and_named_once(tmp_path, caplog):
+    async def work():
+        opened = Store(tmp_path)
+        player = opened.find(await opened.create())
+        await opened.learn(player, fights(0))
+        await opened.checkpoint()
+        strays = ["notes.json", "ab-x.json", "notes.new", f"{player.key}-2 copy.json", f"{player.key}-02.json"]
+        for name in strays:
+            (tmp_path / "players" / name).write_text("mine")
+        await opened.learn(player, fights(1))
+        await opened.close()
+        caplog.clear()
+        opened = Store(tmp_path)
+        assert same(opened.players[player.key], 0, 1) and len(opened.players) == 1
+        await opened.delete(opened.players[player.key])
+        await opened.close()
+        assert sorted(path.name for path in (tmp_path / "players").iterdir()) == sorted(strays)
+        (record,) = caplog.records
+        assert all(repr(name) in record.getMessage() for name in strays if name.endswith(".json"))
+        assert "\n" not in record.getMessage() and "move" in record.getMessage()
+
+    run(work)
+
+
+def test_starts_without_a_player_leave_no_journals(tmp_path):
+    async def start_and_stop():
+        await Store(tmp_path).close()
+
+    async def play():
+        opened = Store(tmp_path)
+        await opened.learn(opened.find(await opened.create()), fights(0))
+        return opened
+
+    async def play_and_crash():
+        crash(await play())
+
+    run(start_and_stop)
+    run(start_and_stop)
+    assert journal.files(tmp_path) == []
+    (tmp_path / "journal-00000001.log").touch()  # a crash before its head
+    crash(Store(tmp_path))  # a crash after its head
+    run(start_and_stop)
+    assert journal.files(tmp_path) == []
+    run(play_and_crash)
+    run(start_and_stop)
+    assert journal.files(tmp_path) == [] and len(list((tmp_path / "players").glob("*.json"))) == 1
+
+
+def test_journals_with_events_stay_when_the_players_cannot_be_written(tmp_path, monkeypatch):
+    async def work():
+        opened = Store(tmp_path)
+        player = opened.find(await opened.create())
+        await opened.learn(player, fights(0))
+        with monkeypatch.context() as patched:
+            patched.setattr(opened, "_settle", lambda *arguments: (_ for _ in ()).throw(OSError("full")))
+            with pytest.raises(OSError, match="full"):
+                await opened.close()
+        opened = Store(tmp_path)
+        assert same(opened.players[player.key], 0)
+        crash(opened)
+
+    run(work)
+
+
 def test_an_unknown_anchor_is_refused_before_anything_is_made(tmp_path):
     with pytest.raises(ValueError, match="anchor: unknown name 'best'"):
         Store(tmp_path / "data", "best")
