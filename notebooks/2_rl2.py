@@ -998,9 +998,9 @@ except ValueError as error:
 # and hidden; an episode starts in state 0 and takes ten steps, and a trial is $n = 10$ episodes (Duan et al. 2016, table 2). Everything you wrote is used as it is: only the observation is another one.
 #
 # That observation matters more than anything else here. What is worth remembering is a table of fifty rewards, one for each pair of state and action, so the environment shows the step before as *an entry of that table*: fifty numbers
-# that say which entry, fifty that hold its reward. And the memory is read with weights of its own for every state, which makes "what do I know about the state I am in?" one matrix product. An agent that sees the state alone first learns which
-# action is good *on average* over the states, earns about 120 with that, and stays there: what distinguishes the states is a small signal, and it has to be carried in memory until the state comes back, some ten steps later.
-# `benchmarks/tabular_mdp_inputs.py` measures both.
+# that say which entry, fifty that hold its reward. And the memory is read with weights of its own for every state, which makes "what do I know about the state I am in?" one matrix product. What distinguishes the
+# states is a small signal, and it has to be carried in memory until the state comes back, some ten steps later. After forty iterations of the same training an agent that sees the state alone earns 113 on new MDPs, one that sees the table's
+# entry but reads its memory alike in all states 117, and this one 128 (`python benchmarks/tabular_mdp_inputs.py --iterations 40`, one seed).
 
 # %% id="mdp-run"
 from metapcg.experiments.known_trials import MDPS, PUBLISHED_MDPS, mdp_baselines, run_mdps

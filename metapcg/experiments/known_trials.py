@@ -148,8 +148,8 @@ MDP_INPUTS: dict[str, tuple[Callable[[int], Any], type[TabularProblem]]] = {
     "transitions": (lambda memory: RecurrentPolicy(110, 5, memory), TransitionProblem),
     "plain": (lambda memory: RecurrentPolicy(10, 5, memory), TabularProblem),
 }
-"""What the network sees and how it is read → (memory → policy, problem). ``table`` is what works: the last step shown
-as an entry of a table, and weights of its own for every state. The others are there to be measured beside it:
+"""What the network sees and how it is read → (memory → policy, problem). ``table`` is the usual one: the last step is
+shown as an entry of a table, and weights of its own for every state. The others are there to be measured beside it:
 ``transitions`` sees the same and is read like a bandit's memory, ``plain`` sees the state alone."""
 
 

@@ -135,11 +135,11 @@ class RecurrentPolicy(_Memory):
 class TabularRecurrentPolicy(RecurrentPolicy):
     """For tabular MDPs seen through ``metapcg.tasks.tabular_mdp.TransitionProblem``: what is remembered is a table.
 
-    Two things are unlike ``RecurrentPolicy``, and both help it off the plateau of an agent that only learns which
-    action is good on average (``benchmarks/tabular_mdp_inputs.py``). Every state reads its action logits off the memory
-    with weights of its own. And the update gates begin open for the past, with time constants τ spread evenly from two
-    steps to ``span`` (Tallec and Ollivier 2018, "Can recurrent neural networks warp time?", section 2): a state is met
-    again after some ten steps, and a gate that forgets half at every step leaves nothing by then, nor a gradient.
+    Two things are unlike ``RecurrentPolicy`` (``benchmarks/tabular_mdp_inputs.py`` measures what they are worth).
+    Every state reads its action logits off the memory with weights of its own. And the update gates begin open for the
+    past, with time constants τ spread evenly from two steps to ``span`` (Tallec and Ollivier 2018, "Can recurrent
+    neural networks warp time?", section 2): a state is met again after some ten steps, and a gate that forgets half at
+    every step leaves nothing by then, nor a gradient.
 
     Args:
         num_states: S; the state is one-hot in the first S numbers of ``obs["state"]``.
