@@ -63,7 +63,7 @@ def test_zip_holds_no_answer_no_hidden_test_and_nothing_of_the_teachers(release)
             text = zipped.read(name).decode("utf-8", "replace")
             if inside.endswith((".ipynb", ".md", ".html", ".toml")):
                 assert "BEGIN SOLUTION" not in text and "HIDDEN TESTS" not in text, name
-            # The page's server needs an update of its own, which is what the bonus asks for; the bonus notebook says so.
+            # The page's server needs an update of its own, which is what the bonus asks for; that notebook says so.
             kept = secret - bonus if inside.startswith("metapcg/personal/") else secret
             found = {line for line in kept if line.replace('"', '\\"') in text or line in text}
             assert not found, f"{name} holds {found}"
