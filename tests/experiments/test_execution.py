@@ -15,6 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 
+import distributed
 import nbformat
 import psutil
 import pytest
@@ -261,7 +262,6 @@ def test_a_complete_matrix_is_not_executed_again(undisturbed, workplace, monkeyp
 
 
 def test_a_dask_cluster_that_loses_a_worker_ends_every_run_once(undisturbed, workplace, notebooks, functions):
-    distributed = pytest.importorskip("distributed")
     output = workplace / "dask"
     planned, _ = plan(load_matrix(workplace / "matrix.toml"), "smoke", [], output, functions)
     stream = io.StringIO()
@@ -286,8 +286,6 @@ def _kill_a_busy_worker(cluster, output):
 
 
 def test_an_address_without_a_scheduler_is_one_line(monkeypatch):
-    distributed = pytest.importorskip("distributed")
-
     def refuse(address, timeout):
         raise OSError(f"Timed out trying to connect to {address} after {timeout}")
 
@@ -298,7 +296,6 @@ def test_an_address_without_a_scheduler_is_one_line(monkeypatch):
 
 
 def test_the_slurm_script_in_the_documentation_can_be_rendered():
-    pytest.importorskip("dask_jobqueue")
     page = (Path(__file__).resolve().parents[2] / "EXPERIMENTS.md").read_text()
     code = re.search(r"```python\n(from dask_jobqueue.*?)```", page, re.DOTALL)[1]
     code = re.sub(r"(?m)^cluster\.scale.*$", "", code).replace('"port": 8786', '"port": 0, "dashboard_address": None')

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from datetime import datetime, timedelta
 
+import distributed
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
@@ -390,7 +391,6 @@ def test_stock_nbgrader_autograde_comes_to_the_same(tmp_path, toy, prepared, mon
 
 
 def test_a_dask_cluster_grades_the_same(tmp_path, toy, grade):
-    distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
     ) as cluster:

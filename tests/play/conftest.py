@@ -4,10 +4,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("uvicorn", reason="the server's packages are missing: pip install 'metapcg[play]'")
-pytest.importorskip("starlette", reason="the server's packages are missing: pip install 'metapcg[play]'")
-
 from play_server import Server, make_entry
 
 assert Path(__file__).parent in [Path(folder) for folder in sys.path]
