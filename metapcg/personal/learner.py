@@ -221,7 +221,7 @@ class Learner:
             settings.lr,
             settings.pull,
         )
-        if not np.isfinite(weights).all():
+        if not all(np.isfinite(vector).all() for vector in (weights, first, second)):
             raise FloatingPointError("the update is not finite; the learner is unchanged")
         self._first_moment, self._second_moment, self.updates = np.array(first), np.array(second), updates
         self.mind.flat[:] = weights

@@ -182,7 +182,9 @@ class NumpyMind:
         if self.functions is None:
             g_latent = _link_backward(g_shared, seen.link, w, g)
         else:
-            g_latent, by_name = self.functions.link_backward(g_shared, seen.link, w)
+            # A copy: a student's function may work in place.
+            link = {name: w[name].copy() for name in LINK_WEIGHTS}
+            g_latent, by_name = self.functions.link_backward(g_shared, seen.link, link)
             _check_shape("link_backward, the latent's gradient", g_latent, g_shared.shape)
             for name in LINK_WEIGHTS:
                 _check_shape(f"link_backward, gradient {name!r}", by_name.get(name), g[name].shape)

@@ -217,6 +217,7 @@ def test_learning_curves_take_them(functions):
         ("logit_gradient", lambda *_: None, "logit_gradient: needs an array .* got NoneType"),
         ("link_backward", lambda g, seen, w: (g[:1], {}), "link_backward, the latent's gradient: needs an array"),
         ("link_backward", lambda g, seen, w: (g, {}), "link_backward, gradient 'link.norm_in.scale': needs an array"),
+        ("link_backward", lambda g, seen, w: (g, {k: v.fill(9.0) for k, v in w.items()}), "link_backward, gradient"),
     ],
 )
 def test_a_result_of_another_shape_is_named_and_changes_nothing(functions, fights, name, wrong, message):

@@ -171,6 +171,27 @@ def test_update_that_is_not_finite_is_refused(learner):
     assert everything(learner) == before
 
 
+@pytest.mark.parametrize("moment", [1, 2])
+def test_moments_that_are_not_finite_are_refused(weights, moment):
+    class Functions:
+        @staticmethod
+        def batch_advantages(returns):
+            return returns - returns.mean()
+
+        @staticmethod
+        def anchored_step(weights, gradient, first, second, *_):
+            results = [weights, first, second]
+            results[moment] = results[moment] + np.inf
+            return tuple(results)
+
+    learner = Learner(weights, functions=Functions())
+    learner.mind.functions = None
+    before = everything(learner)
+    with pytest.raises(FloatingPointError, match="the learner is unchanged"):
+        learner.update([parse_trajectory(play(3).log())])
+    assert everything(learner) == before
+
+
 def spoil(array):
     """Overwrite an array that was handed out, where it can be overwritten."""
     array.flags.writeable = True
