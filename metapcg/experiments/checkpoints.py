@@ -24,7 +24,8 @@ from metapcg.tasks.task_batch import TaskBatch
 
 from .algorithms import Session, get_algorithm
 from .outputs import write_atomically
-from .runs import RunSettings, SplitResult, _brief, _load_torch, _write_npz, _write_torch
+from .run_files import brief, load_torch, write_npz, write_torch
+from .runs import RunSettings, SplitResult
 
 FORMAT = "metapcg checkpoint 1"
 """First entry of every checkpoint; the number is raised when its layout changes."""
@@ -51,7 +52,7 @@ class Checkpoint:
 
     def save(self, path: Path) -> None:
         """Write it, atomically."""
-        _write_torch(
+        write_torch(
             path,
             {
                 "format": FORMAT,
@@ -75,7 +76,7 @@ class Checkpoint:
         path = Path(path)
         if not path.is_file():
             raise ValueError(f"{path}: there is no such checkpoint")
-        values = _load_torch(path)
+        values = load_torch(path)
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             found = values.get("format") if isinstance(values, dict) else None
             raise ValueError(f"{path} is no checkpoint of this trainer (its format is {found!r}, not {FORMAT!r})")
@@ -90,7 +91,7 @@ class Checkpoint:
             )
             checkpoint._check_params()
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: {_brief(error)}") from error
+            raise ValueError(f"{path} is damaged: {brief(error)}") from error
         return checkpoint
 
     def _check_params(self) -> None:
@@ -248,4 +249,4 @@ def save_png(image: np.ndarray, path: Path) -> None:
 def save_levels(levels: Sequence[np.ndarray], game: str, path: Path) -> None:
     """Write levels as a picture ``path`` and as numbers beside it (``.npz``: ``levels``, the game's tile numbers)."""
     save_png(gallery(levels, game), path)
-    _write_npz(path.with_suffix(".npz"), {"levels": np.stack(levels), "game": np.array(game)})
+    write_npz(path.with_suffix(".npz"), {"levels": np.stack(levels), "game": np.array(game)})

@@ -16,7 +16,7 @@ from .functions import NotebookFunctions
 from .matrix import Matrix, label, load_matrix
 from .outputs import output_dir
 from .profiles import check_device, check_profile
-from .runs import _read_state, load_run, run_name
+from .runs import load_run, read_state, run_name
 
 
 def run(options: argparse.Namespace) -> int:
@@ -107,7 +107,7 @@ def state_of(item: PlannedRun) -> tuple[str, str]:
             return "complete", ""
         if (folder / "error.json").is_file():
             return "failed", str(json.loads((folder / "error.json").read_text(encoding="utf-8"))["error"])
-        state = _read_state(folder)
+        state = read_state(folder)
     except (ValueError, KeyError) as error:
         return "unusable", str(error)
     return "begun", f"iteration {state.iteration if state else 0} of {item.settings.iterations}"

@@ -27,7 +27,8 @@ from tqdm import tqdm
 from metapcg.learning.device import choose_device
 
 from .functions import NOTEBOOK_OF, NotebookFunctions
-from .runs import RunSettings, _write_json, execute_run
+from .run_files import write_json
+from .runs import RunSettings, execute_run
 
 ATTEMPTS = 3
 """How often in a row a pool may break without any run having ended before the rest is given up."""
@@ -121,7 +122,7 @@ def _record_failure(folder: Path, text: str) -> None:
     # Only in a folder that this program made; one that was refused stays as it is.
     if (folder / "settings.json").is_file() and not (folder / "done.json").is_file():
         try:
-            _write_json(folder / "error.json", {"error": text})
+            write_json(folder / "error.json", {"error": text})
         except OSError:
             pass  # the disk is full or read-only: the outcome itself says so
 

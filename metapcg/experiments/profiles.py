@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
 PROFILES = ("smoke", "quick", "full")
 DEVICES = ("auto", "cpu", "cuda")
@@ -61,14 +61,3 @@ def by_profile(*, smoke: Choice, quick: Choice, full: Choice) -> Choice:
     >>> num_iterations = by_profile(smoke=2, quick=60, full=500)
     """
     return {"smoke": smoke, "quick": quick, "full": full}[current_profile()]
-
-
-def current_device() -> torch.device:
-    """Return the torch device named by ``HW11_DEVICE``, with torch's threads set (see ``metapcg.learning.device``).
-
-    Raises:
-        ValueError: unknown device, or CUDA is asked for and there is none.
-    """
-    from metapcg.learning.device import configure  # torch takes a second to import; the runner does without it
-
-    return configure()

@@ -20,13 +20,10 @@ last state and ends with the same bytes as a run that was never disturbed.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import hashlib
-import io
 import json
 import os
-import pickle
 import platform
 import time
 import zipfile
@@ -49,8 +46,9 @@ from metapcg.learning.training_state import TrainingState
 from .algorithms import Session, SplitResult, get_algorithm
 from .budgets import BUDGETS, COMMON, FAMILY_BUDGETS, GAMES, REPRESENTATIONS
 from .functions import FunctionSet, fingerprint
-from .outputs import output_dir, write_atomically
+from .outputs import output_dir
 from .profiles import check_profile
+from .run_files import brief, load_torch, read_csv, write_csv, write_json, write_npz, write_torch
 from .run_settings import RunSettings
 
 FORMAT = 1
@@ -121,7 +119,7 @@ class RunResult:
     @property
     def params(self) -> Params:
         """Final parameters, read from the folder."""
-        return _load_torch(self.folder / "params.pt")
+        return load_torch(self.folder / "params.pt")
 
     @property
     def levels(self) -> dict[str, np.ndarray]:
@@ -206,7 +204,7 @@ def execute_run(
     """
     folder = Path(folder)
     algorithm = get_algorithm(settings.algorithm)
-    _require(functions, algorithm.function_names(settings))
+    require_functions(functions, algorithm.function_names(settings))
     identity = run_fingerprint(settings, functions)
     if _belongs_here(folder, identity) and (folder / "done.json").is_file():
         return load_run(folder)
@@ -219,17 +217,17 @@ def execute_run(
         record = {"format": FORMAT, "fingerprint": identity, "settings": settings.to_dict(), **environment(device)}
         resume = None
         if (folder / "settings.json").is_file():
-            _same_versions(folder, record)
-            resume = _read_state(folder)
+            check_versions(folder, record)
+            resume = read_state(folder)
         else:
-            _write_json(folder / "settings.json", record)
+            write_json(folder / "settings.json", record)
         (folder / "error.json").unlink(missing_ok=True)
         session = Session(
             settings,
             functions,
             device,
             resume=resume,
-            on_state=lambda state: _write_torch(folder / "state.pt", state.to_dict()),
+            on_state=lambda state: write_torch(folder / "state.pt", state.to_dict()),
             state_every=checkpoint_every,
             on_iteration=on_iteration,
         )
@@ -274,15 +272,15 @@ def write_results(
         outcome: an ``algorithms.Outcome``.
         timing: seconds by name.
     """
-    _write_torch(folder / "params.pt", {k: v.detach().cpu() for k, v in params.items()})
-    _write_csv(folder / "history.csv", [{k: v for k, v in row.items() if k != "seconds"} for row in history])
-    _write_csv(folder / "adaptation.csv", list(_adaptation_rows(outcome.splits)), _ADAPTATION_COLUMNS)
+    write_torch(folder / "params.pt", {k: v.detach().cpu() for k, v in params.items()})
+    write_csv(folder / "history.csv", [{k: v for k, v in row.items() if k != "seconds"} for row in history])
+    write_csv(folder / "adaptation.csv", list(_adaptation_rows(outcome.splits)), _ADAPTATION_COLUMNS)
     left_out = [{"split": split, "reason": reason} for split, reason in outcome.left_out.items()]
-    _write_csv(folder / "left_out.csv", left_out, ("split", "reason"))
-    _write_npz(folder / "levels.npz", outcome.levels)
-    _write_json(folder / "timing.json", timing)
+    write_csv(folder / "left_out.csv", left_out, ("split", "reason"))
+    write_npz(folder / "levels.npz", outcome.levels)
+    write_json(folder / "timing.json", timing)
     digests = {name: _digest(folder / name) for name in _RESULT_FILES}
-    _write_json(folder / "done.json", {"fingerprint": identity, "sha256": digests})
+    write_json(folder / "done.json", {"fingerprint": identity, "sha256": digests})
 
 
 def load_run(folder: Path | str) -> RunResult:
@@ -293,7 +291,7 @@ def load_run(folder: Path | str) -> RunResult:
             do.
     """
     folder = Path(folder)
-    record = _read_record(folder)
+    record = read_record(folder)
     if not (folder / "done.json").is_file():
         raise ValueError(f"{folder} is not finished; the command that began it goes on with it")
     try:
@@ -305,11 +303,11 @@ def load_run(folder: Path | str) -> RunResult:
             if _digest(folder / name) != done["sha256"][name]:
                 raise ValueError(f"{name} is not what the run wrote")
         splits = _read_splits(folder / "adaptation.csv")
-        left_out = {row["split"]: row["reason"] for row in _read_csv(folder / "left_out.csv")}
-        history = [{k: float(v) for k, v in row.items()} for row in _read_csv(folder / "history.csv")]
+        left_out = {row["split"]: row["reason"] for row in read_csv(folder / "left_out.csv")}
+        history = [{k: float(v) for k, v in row.items()} for row in read_csv(folder / "history.csv")]
         timing = json.loads((folder / "timing.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder} is damaged ({_brief(error)}); delete it to run it anew") from error
+        raise ValueError(f"{folder} is damaged ({brief(error)}); delete it to run it anew") from error
     provenance = {k: v for k, v in record.items() if k != "settings"}
     return RunResult(settings, folder, history, splits, left_out, provenance, timing)
 
@@ -344,7 +342,8 @@ def torch_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _require(functions: Any, names: Sequence[str]) -> None:
+def require_functions(functions: Any, names: Sequence[str]) -> None:
+    """ValueError if one of the functions is missing or not written yet; says which."""
     source = functions if isinstance(functions, FunctionSet) else FunctionSet(functions)
     source.require(names)
 
@@ -379,7 +378,7 @@ def _adaptation_rows(splits: Mapping[str, SplitResult]) -> Iterator[dict[str, An
 
 def _read_splits(path: Path) -> dict[str, SplitResult]:
     groups: dict[str, list[dict[str, str]]] = {}
-    for row in _read_csv(path):
+    for row in read_csv(path):
         groups.setdefault(row["split"], []).append(row)
     return {split: _read_split(split, rows) for split, rows in groups.items()}
 
@@ -404,7 +403,7 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _read_record(folder: Path) -> dict[str, Any]:
+def read_record(folder: Path) -> dict[str, Any]:
     """A folder's ``settings.json``; ValueError when the folder is no run of this version."""
     path = folder / "settings.json"
     try:
@@ -412,7 +411,7 @@ def _read_record(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise ValueError(f"{folder} is not the folder of a run: it has no settings.json") from None
     except (OSError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read ({_brief(error)}); delete the folder to run it anew") from error
+        raise ValueError(f"{path} cannot be read ({brief(error)}); delete the folder to run it anew") from error
     if not isinstance(record, dict) or not {"format", "fingerprint", "settings", "versions"} <= set(record):
         raise ValueError(f"{path} was not written by this program; give another folder")
     if record["format"] != FORMAT:
@@ -431,7 +430,7 @@ def _belongs_here(folder: Path, identity: str) -> bool:
         raise ValueError(f"{folder} is a file; give another folder")
     if all(entry.name.endswith((".tmp", ".lock")) for entry in folder.iterdir()):
         return False
-    record = _read_record(folder)
+    record = read_record(folder)
     if record["fingerprint"] != identity:
         raise ValueError(
             f"{folder} holds another run (other settings, functions or version); give another folder or delete it"
@@ -439,8 +438,9 @@ def _belongs_here(folder: Path, identity: str) -> bool:
     return True
 
 
-def _same_versions(folder: Path, record: Mapping[str, Any]) -> None:
-    begun = _read_record(folder)
+def check_versions(folder: Path, record: Mapping[str, Any]) -> None:
+    """ValueError if the run was begun with other versions of packages than ``record`` has: numbers would differ."""
+    begun = read_record(folder)
     ours = record["versions"]
     for package, version in begun["versions"].items():
         if package != "metapcg" and version != ours.get(package):
@@ -450,56 +450,12 @@ def _same_versions(folder: Path, record: Mapping[str, Any]) -> None:
             )
 
 
-def _read_state(folder: Path) -> TrainingState | None:
+def read_state(folder: Path) -> TrainingState | None:
+    """Where a run's training is, None if no state was saved; ValueError names a file that cannot be read."""
     path = folder / "state.pt"
     if not path.is_file():
         return None
     try:
-        return TrainingState.from_dict(_load_torch(path))
+        return TrainingState.from_dict(load_torch(path))
     except ValueError as error:
-        raise ValueError(f"{path} cannot be read ({_brief(error)}); delete {folder} to run it anew") from error
-
-
-def _load_torch(path: Path) -> Any:
-    # torch takes anything else for a file of its old format, and fails in many ways.
-    if not zipfile.is_zipfile(path):
-        raise ValueError(f"{path} cannot be read (it is cut short, or no file of torch)")
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path} cannot be read ({_brief(error)})") from error
-
-
-def _write_torch(path: Path, value: Any) -> None:
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    write_atomically(path, buffer.getvalue())
-
-
-def _write_json(path: Path, value: Any) -> None:
-    write_atomically(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
-
-
-def _write_csv(path: Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> None:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns or (list(rows[0]) if rows else []), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomically(path, buffer.getvalue().encode())
-
-
-def _read_csv(path: Path) -> list[dict[str, str]]:
-    with open(path, encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    # np.savez stamps no time into the archive, so equal arrays give equal bytes. A slash would make a folder in it.
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, **{name.replace("/", "__"): array for name, array in arrays.items()})
-    write_atomically(path, buffer.getvalue())
-
-
-def _brief(error: BaseException) -> str:
-    text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+        raise ValueError(f"{path} cannot be read ({brief(error)}); delete {folder} to run it anew") from error

@@ -63,19 +63,9 @@ from .algorithms import Session, get_algorithm
 from .checkpoints import Checkpoint
 from .functions import fingerprint
 from .resources import LiveResources, Monitor, Penalties, Reading, ReplayedResources, Trace, make_reader
+from .run_files import brief, load_torch, write_csv, write_json, write_torch
 from .runs import FORMAT as RECORD_FORMAT
-from .runs import (
-    RunSettings,
-    _brief,
-    _load_torch,
-    _read_record,
-    _require,
-    _same_versions,
-    _write_csv,
-    _write_json,
-    _write_torch,
-    environment,
-)
+from .runs import RunSettings, check_versions, environment, read_record, require_functions
 
 TRAINABLE = ("maml", "fomaml", "rl2", "pearl")
 """Algorithms that the trainer takes."""
@@ -318,7 +308,7 @@ def train(
         ValueError: the folder holds something else, there is nothing to resume, the state cannot be read, or a function
             is missing; nothing is overwritten.
     """
-    _require(functions, get_algorithm(settings.run.algorithm).function_names(settings.run))
+    require_functions(functions, get_algorithm(settings.run.algorithm).function_names(settings.run))
     record = _record(settings, functions, device)
     saved = _check_folder(folder, record, resume)
     if (folder / "final.pt").is_file():
@@ -344,7 +334,7 @@ def train(
             on_step=trainer.on_step if resources is not None else None,
         )
         stack.callback(trainer.progress.close)
-        _write_json(folder / "settings.json", record)
+        write_json(folder / "settings.json", record)
         (folder / "last_good.pt").unlink(missing_ok=True)
         try:
             trained = trainer.session.train()
@@ -371,7 +361,7 @@ def _check_folder(folder: Path, record: dict[str, Any], resume: bool) -> dict[st
         return None
     if not resume:
         raise ValueError(f"{folder} is not empty; go on with --resume, or choose another --experiment-name or --output")
-    begun = _read_record(folder)
+    begun = read_record(folder)
     if begun["fingerprint"] != record["fingerprint"]:
         here, there = record["settings"], begun["settings"]
         where = "" if here != there else "the functions have been changed since; "
@@ -381,12 +371,12 @@ def _check_folder(folder: Path, record: dict[str, Any], resume: bool) -> dict[st
             other += [name for name in sorted(here["run"]) if there["run"].get(name) != here["run"][name]]
         said = where or f"it was begun with other {', '.join(other)}; "
         raise ValueError(f"--resume: {folder} holds another run: {said}choose another --experiment-name or --output")
-    _same_versions(folder, record)
+    check_versions(folder, record)
     path = folder / "state.pt"
     if not path.is_file():
         return None  # it was stopped before its first state, and begins again
     try:
-        saved = _load_torch(path)
+        saved = load_torch(path)
         if not isinstance(saved, dict) or set(saved) != {"training", "trainer"}:
             raise ValueError("it is no state of this trainer")
         missing = _CARRIED - set(saved["trainer"])
@@ -394,9 +384,7 @@ def _check_folder(folder: Path, record: dict[str, Any], resume: bool) -> dict[st
             raise ValueError(f"it lacks {', '.join(sorted(missing))}")
         TrainingState.from_dict(saved["training"])
     except ValueError as error:
-        raise ValueError(
-            f"--resume: {path} cannot be read ({_brief(error)}); delete {folder} to run it anew"
-        ) from error
+        raise ValueError(f"--resume: {path} cannot be read ({brief(error)}); delete {folder} to run it anew") from error
     return saved
 
 
@@ -523,13 +511,13 @@ class _Trainer:
             "best_return": self.best_return,
             "step": 0 if self.resources is None else self.resources.step,
         }
-        _write_torch(self.folder / "state.pt", {"training": state.to_dict(), "trainer": own})
+        write_torch(self.folder / "state.pt", {"training": state.to_dict(), "trainer": own})
 
     def _write_tables(self) -> None:
         for name in ("metrics", "validation", "machine"):
             rows = getattr(self, name)
             if rows:
-                _write_csv(self.folder / f"{name}.csv", rows)
+                write_csv(self.folder / f"{name}.csv", rows)
         if isinstance(self.resources, LiveResources):
             self.resources.trace.save(self.folder / "resources.csv")
 

@@ -10,10 +10,10 @@ import pytest
 
 from metapcg.experiments.algorithms import Outcome, Session, get_algorithm
 from metapcg.experiments.functions import NOTEBOOK_OF, NotebookFunctions
+from metapcg.experiments.run_files import write_json
 from metapcg.experiments.runs import (
     FORMAT,
     RunSettings,
-    _write_json,
     environment,
     run_fingerprint,
     run_name,
@@ -71,7 +71,7 @@ def fake_run(root: Path, settings: RunSettings, functions: object) -> Path:
     """Write a complete run folder with made-up returns; real tasks, levels and initial parameters."""
     folder = root / run_name(settings, functions)
     identity = run_fingerprint(settings, functions)
-    _write_json(
+    write_json(
         folder / "settings.json",
         {"format": FORMAT, "fingerprint": identity, "settings": settings.to_dict(), **environment()},
     )

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from filelock import FileLock
 
-from metapcg.experiments import runs
+from metapcg.experiments import run_files
 from metapcg.experiments.algorithms import ALGORITHMS, Session
 from metapcg.experiments.budgets import BUDGETS, UNTRAINED
 from metapcg.experiments.functions import FunctionSet, fingerprint
@@ -262,14 +262,14 @@ def test_an_unfinished_folder_is_not_read_as_a_result(tmp_path, functions, tiny_
 
 
 def test_a_full_disk_leaves_no_complete_looking_folder(tmp_path, functions, tiny_settings, monkeypatch):
-    write = runs.write_atomically
+    write = run_files.write_atomically
 
     def full(path, data):
         if path.name == "levels.npz":
             raise OSError(28, "No space left on device")
         write(path, data)
 
-    monkeypatch.setattr(runs, "write_atomically", full)
+    monkeypatch.setattr(run_files, "write_atomically", full)
     with pytest.raises(OSError, match="No space left"):
         execute_run(tiny_settings(), functions, tmp_path / "run")
     assert not (tmp_path / "run" / "done.json").exists()

@@ -177,7 +177,7 @@ def test_a_live_run_that_is_resumed_records_one_trace_of_all_of_it(tmp_path):
 
 def test_a_live_run_that_is_killed_while_its_state_is_written_forgets_what_it_had_recorded_since(tmp_path, monkeypatch):
     # The trace is written before the state: it then knows of steps that will be done again, under another load.
-    kept, states = trainer._write_torch, []
+    kept, states = trainer.write_torch, []
 
     def write(path, values):
         states.append(path)
@@ -185,10 +185,10 @@ def test_a_live_run_that_is_killed_while_its_state_is_written_forgets_what_it_ha
             raise Stopped
         kept(path, values)
 
-    monkeypatch.setattr(trainer, "_write_torch", write)
+    monkeypatch.setattr(trainer, "write_torch", write)
     with pytest.raises(Stopped):
         train(settings(resources="live"), FUNCTIONS, tmp_path / "live", monitor=Load())
-    monkeypatch.setattr(trainer, "_write_torch", kept)
+    monkeypatch.setattr(trainer, "write_torch", kept)
     train(settings(resources="live"), FUNCTIONS, tmp_path / "live", resume=True, monitor=Load(7))
     trace = tmp_path / "live" / "resources.csv"
     train(settings(resources=str(trace), trace_digest="x"), FUNCTIONS, tmp_path / "replayed")
