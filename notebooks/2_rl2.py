@@ -631,7 +631,7 @@ emit("trial_advantages, float32, one step",
 # (b) With 10 pulls the greedy agent earns 6.62, the optimum 6.66: information has little time to pay off, and a difference of 0.04 drowns in the noise of training.
 # With 100 pulls it is greedy's 75.8 against about 78 for agents that explore.
 #
-# (c) Clearing the memory. Without it nothing of the first episode can be used in the second: the return is the same in every episode of the trial, however many there are (trained that way; an agent whose memory is cleared only at test may even do a little worse later). With wrong advantages the
+# (c) Clearing the memory. Without it next to nothing of the first episode can be used in the second, only its last action and what that paid, which stand in the input of the next step: the return is nearly the same in every episode of the trial, however many there are (trained that way; an agent whose memory is cleared only at test may even do a little worse later). With wrong advantages the
 # agent still learns and improves from episode to episode; it merely explores too little.
 #
 # (d) Hardly: what an action at the start of the first episode brings in the second is discounted by $0.9^{60} \approx 0.002$. It does better because here information comes for free: every
