@@ -393,8 +393,10 @@ def _error(status: int, line: str, headers: dict[str, str] | None = None) -> JSO
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
-    if error.status_code in (408, 413):
-        headers["connection"] = "close"  # the rest of the body is not read
+    if error.status_code == 408:
+        headers["connection"] = "close"  # the rest of the body may never come
+    # Not after 413: the server reads what is still being sent and drops it. If it closed, the client, who sends first
+    # and then reads, would see its connection reset and not the answer.
     return _error(error.status_code, error.detail, headers)
 
 
