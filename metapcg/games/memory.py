@@ -19,6 +19,12 @@ def words(size):
 
 
 @njit(cache=True, nogil=True)
+def short_words(size):
+    """(size,) uint16, not initialised."""
+    return np.empty(size, np.uint16)
+
+
+@njit(cache=True, nogil=True)
 def flags(size):
     """(size,) bool, all False."""
     array = np.empty(size, np.bool_)

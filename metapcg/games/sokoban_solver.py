@@ -7,17 +7,17 @@
 A position is an *arrangement* of the crates and the player's cell. Arrangements are kept in a table, each once, as bits
 over the free cells (in `crate_search`, whose crates have an order, the list of their cells besides), with what is known
 of them: the heuristic, and one bit for every cell on which the player was seen. So a step without a push costs no
-search in any table, and a heuristic is computed once per arrangement.
+search in any table, and a heuristic is computed once per arrangement, from that of the arrangement before the push.
 
-All memory is one tuple of four int64 arrays (`search_space`), which may be used for any number of levels: everything
-that is read was written in the same search before, so that no result depends on what ran earlier.
+All memory is one tuple of arrays (`search_space`), which may be used for any number of levels: everything that is read
+was written in the same search before, so that no result depends on what ran earlier.
 """
 
 import numpy as np
 from numba import njit
 
 from metapcg.games.deadlocks import corner_deadlocks, dead_squares
-from metapcg.games.memory import NONE, ONE, ZERO, flags, words
+from metapcg.games.memory import ONE, ZERO, flags, short_words, words
 
 EMPTY, SOLID, PLAYER, CRATE, TARGET = 0, 1, 2, 3, 4
 MOVES = "LRUD"
@@ -30,15 +30,14 @@ MAX_CRATES = 64  # by default levels with more crates get no best-first search, 
 # a cell is 10 bits: 32 × 32 at most
 CELL_BITS = 10
 CELL_MASK = (1 << CELL_BITS) - 1
-CELLS_A_WORD = 6  # crates' cells in a word of an arrangement
 # words of an arrangement: its hash, its value (`crate_search`: heuristic; `exact_search`: targets without a crate), one
-# bit per free cell that holds a crate, in `crate_search` the packed lists of the crates' cells and of the targets that
-# the heuristic gives them, one bit per free cell where the player was seen
+# bit per free cell that holds a crate, one bit per free cell where the player was seen
 HASH, VALUE, BITS = 0, 1, 2
 UNKNOWN = -1
 # words of a node, a position reached: 4 * parent + move, arrangement and player's cell, number of moves
 LINK, STATE, DEPTH, NODE_WORDS = 0, 1, 2, 3
 RANK_BITS = 32  # an entry of the heap is rank << 32 | node
+NOT_NEGATIVE = (1 << 62) - 1  # `k & NOT_NEGATIVE` tells the compiler that an index never counts from the end
 FIRST_SLOTS = np.int64(64)  # the table of arrangements starts with so many slots
 
 
@@ -51,128 +50,127 @@ def search_space(height, width, power):
         power: int, budget of a search in positions.
 
     Returns:
-        (nodes, arrangements, heap, table): int64 arrays, not initialised, so that the system gives memory only to the
-        parts that a search comes to.
+        (nodes, arrangements, lists, heap, table): int64 arrays, `lists` uint16, not initialised, so that the system
+        gives memory only to the parts that a search comes to. `lists` is for `crate_search`: of each arrangement the
+        cells of its n crates, then the numbers of the targets that the heuristic gives them.
     """
     most_nodes = 4 * power + 8
     most_arrangements = 2 * most_nodes
     cells = height * width
-    stride = BITS + 2 * ((cells + 63) // 64) + 2 * ((cells // 2) // CELLS_A_WORD + 1)
+    stride = BITS + 2 * ((cells + 63) // 64)
     slots = FIRST_SLOTS
     while slots < 2 * most_arrangements:
         slots *= 2
-    return words(NODE_WORDS * most_nodes), words(stride * most_arrangements), words(most_nodes), words(slots)
+    return (
+        words(NODE_WORDS * most_nodes),
+        words(stride * most_arrangements),
+        short_words(2 * (cells // 2) * most_arrangements),
+        words(most_nodes),
+        words(slots),
+    )
 
 
 @njit(cache=True, nogil=True)
-def distance(rows, columns, cell, other):
-    """Steps between two cells if there were no walls."""
-    return abs(rows[cell] - rows[other]) + abs(columns[cell] - columns[other])
+def rank_targets(rows, columns, targets):
+    """Which target a crate prefers, if only one crate counts: the nearest (Manhattan), the lowest index on ties.
+
+    Args:
+        rows, columns: (cells,) of every free cell.
+        targets: (n,) free cells.
+
+    Returns:
+        (cells * n,) int64: cell * n + target → its distance * 1024 + the target's index.
+    """
+    ranks = words(rows.shape[0] * targets.shape[0])
+    k = 0
+    for cell in range(rows.shape[0]):
+        for j in range(targets.shape[0]):
+            steps = abs(rows[cell] - rows[targets[j]]) + abs(columns[cell] - columns[targets[j]])
+            ranks[k] = steps << CELL_BITS | j
+            k += 1
+    return ranks
 
 
 @njit(cache=True, nogil=True)
-def unpack(lists, first, number):
-    """Entry of a packed list that starts at ``lists[first]``."""
-    return (lists[first + number // CELLS_A_WORD] >> (CELL_BITS * (number % CELLS_A_WORD))) & CELL_MASK
-
-
-@njit(cache=True, nogil=True)
-def nearest(rows, columns, cell, targets, taker, number, extra, gone):
-    """The target nearest to a cell (lowest index on ties): `extra`, or one with taker >= number other than `gone`."""
-    best = 1 << 30
-    chosen = 0
-    for j in range(targets.shape[0]):
-        if (taker[j] >= number and j != gone) or j == extra:
-            steps = distance(rows, columns, cell, targets[j])
-            if steps < best:
-                best = steps
-                chosen = j
-    return chosen
-
-
-@njit(cache=True, nogil=True)
-def write_choices(arrangements, first, chosen):
-    """Packs each crate's target into an arrangement's words from `first` on."""
-    for k in range((chosen.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD):
-        arrangements[first + k] = 0
-    for i in range(chosen.shape[0]):
-        arrangements[first + i // CELLS_A_WORD] |= chosen[i] << (CELL_BITS * (i % CELLS_A_WORD))
-
-
-@njit(cache=True, nogil=True)
-def greedy_heuristic(arrangements, first, targets, room):
+def greedy_heuristic(lists, crates, targets, rows, columns):
     """Crates in order, each takes the nearest target not yet taken (Manhattan, lowest index on ties); the sum.
 
     Args:
-        arrangements: the crates are the packed list that starts at ``arrangements[first]``; behind it the targets that
-            they take are written.
-        first: int.
-        targets: (n,) cells.
-        room: see `number_cells`.
+        lists: of `search_space`; the first arrangement's entries are written.
+        crates, targets: (n,) free cells.
+        rows, columns: (cells,) of every free cell.
 
     Returns:
         int.
     """
-    _, rows, columns, chosen, taker = room
     total = 0
-    for j in range(targets.shape[0]):
-        taker[j] = targets.shape[0]
-    for i in range(targets.shape[0]):
-        cell = unpack(arrangements, first, i)
-        j = nearest(rows, columns, cell, targets, taker, i + 1, NONE, NONE)
-        taker[j] = i
-        chosen[i] = j
-        total += distance(rows, columns, cell, targets[j])
-    write_choices(arrangements, first + (targets.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD, chosen)
+    count = crates.shape[0]
+    for j in range(count):
+        lists[count + j] = j
+    for i in range(count):
+        lists[i] = crates[i]
+        # the targets behind i in the list are free
+        best = 1 << 30
+        chosen = i
+        for k in range(i, count):
+            j = lists[count + k]
+            steps = abs(rows[crates[i]] - rows[targets[j]]) + abs(columns[crates[i]] - columns[targets[j]])
+            if steps << CELL_BITS | j < best:
+                best = steps << CELL_BITS | j
+                chosen = k
+        lists[count + chosen] = lists[count + i]
+        lists[count + i] = best & CELL_MASK
+        total += best >> CELL_BITS
     return total
 
 
 @njit(cache=True, nogil=True)
-def heuristic_after_push(arrangements, old, new, first, heuristic, crate, targets, room):
+def heuristic_after_push(lists, old, new, heuristic, crate, num_crates, ranks):
     """`greedy_heuristic` of an arrangement that differs from a known one by one crate.
 
     The crates before the pushed one take what they took. Behind it, what is free differs from before by one target:
     `free` is free and `gone` is not, until a crate takes `free` whose own target was `gone`.
 
     Args:
-        arrangements: the packed lists of crates start at ``arrangements[old + first]`` and, after the push, at
-            ``arrangements[new + first]``; the targets that the new ones take are written behind these.
+        lists: the entries of the old arrangement start at `old`, those of the new one, which are written, at `new`.
         heuristic: of the old arrangement.
-        crate: number of the crate that was pushed.
-        targets, room: see `greedy_heuristic`.
+        crate: number of the crate that was pushed; its cell in the new list is the one after the push.
+        ranks: of `rank_targets`.
 
     Returns:
         int.
     """
-    _, rows, columns, chosen, taker = room
-    count = targets.shape[0]
-    choices = first + (count + CELLS_A_WORD - 1) // CELLS_A_WORD
-    for i in range(count):
-        j = unpack(arrangements, old + choices, i)
-        chosen[i] = j
-        taker[j] = i
-    free = chosen[crate]
-    heuristic -= distance(rows, columns, unpack(arrangements, old + first, crate), targets[free])
-    cell = unpack(arrangements, new + first, crate)
-    gone = nearest(rows, columns, cell, targets, taker, crate, NONE, NONE)
-    heuristic += distance(rows, columns, cell, targets[gone])
-    chosen[crate] = gone
+    old &= NOT_NEGATIVE
+    new &= NOT_NEGATIVE
+    crate &= NOT_NEGATIVE
+    num_crates &= NOT_NEGATIVE
+    choices = new + num_crates
+    for i in range(num_crates):
+        lists[choices + i] = lists[old + num_crates + i]
+    free = lists[choices + crate]
+    base = lists[new + crate] * num_crates
+    # what crates from this one on took is what those before it left
+    taken = ranks[base + free]
+    for i in range(crate + 1, num_crates):
+        taken = min(taken, ranks[base + lists[choices + i]])
+    gone = taken & CELL_MASK
+    lists[choices + crate] = gone
+    heuristic += (taken >> CELL_BITS) - (ranks[lists[old + crate] * num_crates + free] >> CELL_BITS)
     while free != gone:
         crate += 1
-        cell = unpack(arrangements, new + first, crate)
-        before = chosen[crate]
-        steps = distance(rows, columns, cell, targets[before])
+        base = lists[new + crate] * num_crates
+        before = lists[choices + crate]
+        taken = ranks[base + free]
         if before == gone:
-            gone = nearest(rows, columns, cell, targets, taker, crate, free, gone)
-            chosen[crate] = gone
-            heuristic += distance(rows, columns, cell, targets[gone]) - steps
-        else:
-            fewer = distance(rows, columns, cell, targets[free])
-            if fewer < steps or (fewer == steps and free < before):
-                chosen[crate] = free
-                free = before
-                heuristic += fewer - steps
-    write_choices(arrangements, new + choices, chosen)
+            for i in range(crate + 1, num_crates):
+                taken = min(taken, ranks[base + lists[choices + i]])
+            gone = taken & CELL_MASK
+            lists[choices + crate] = gone
+            heuristic += (taken >> CELL_BITS) - (ranks[base + before] >> CELL_BITS)
+        elif taken < ranks[base + before]:
+            lists[choices + crate] = free
+            heuristic += (taken >> CELL_BITS) - (ranks[base + before] >> CELL_BITS)
+            free = before
     return heuristic
 
 
@@ -185,30 +183,25 @@ def mix(word):
 
 
 @njit(cache=True, nogil=True)
-def add_first(arrangements, table, crates, cell_words, crate_words):
+def add_first(arrangements, table, crates, cell_words, ordered):
     """Starts the table with one arrangement, number 0.
 
     Args:
         arrangements, table: of `search_space`.
         crates: (n,) free cells.
         cell_words: words of a set of free cells.
-        crate_words: words of a list of crates, or 0 if their order does not matter.
+        ordered: 1 if the same cells in another order are another arrangement, else 0.
 
     Returns:
         int: mask of the table's slots.
     """
-    stride = BITS + 2 * cell_words + 2 * crate_words
-    for k in range(stride):
+    for k in range(BITS + 2 * cell_words):
         arrangements[k] = 0
     value = 0
     for i in range(crates.shape[0]):
         cell = crates[i]
         arrangements[BITS + (cell >> 6)] |= 1 << (cell & 63)
-        if crate_words:
-            arrangements[BITS + cell_words + i // CELLS_A_WORD] |= cell << (CELL_BITS * (i % CELLS_A_WORD))
-            value ^= mix(i << CELL_BITS | cell)
-        else:
-            value ^= mix(cell)
+        value ^= mix(i << CELL_BITS | cell) if ordered else mix(cell)
     arrangements[HASH] = value
     arrangements[VALUE] = UNKNOWN
     for slot in range(FIRST_SLOTS):
@@ -218,43 +211,62 @@ def add_first(arrangements, table, crates, cell_words, crate_words):
 
 
 @njit(cache=True, nogil=True)
-def push(arrangements, table, mask, count, cell_words, crate_words, old, crate, start, end):
+def same_lists(lists, one, other, num_crates, crate, end):
+    """Whether the cells listed from `other` on are those from `one` on, but for one crate, which is at `end`."""
+    if lists[other + crate] != end:
+        return False
+    differences = ZERO  # this crate is one; counted without a way out, which is faster
+    for i in range(num_crates):
+        differences += lists[one + i] != lists[other + i]
+    return differences == 1
+
+
+@njit(cache=True, nogil=True)
+def push(arrangements, lists, table, mask, count, cell_words, num_crates, old, crate, start, end):
     """The arrangement after one crate was moved.
 
     Args:
-        arrangements, table, cell_words, crate_words: see `add_first`.
+        arrangements, lists, table, cell_words: see `search_space` and `add_first`.
         mask: of the table's slots.
         count: number of arrangements.
+        num_crates: length of the lists, or 0 if the order of the crates does not matter.
         old: arrangement before.
         crate: number of the crate; any number if their order does not matter.
         start, end: free cells; a crate stands on the first, none on the second.
 
     Returns:
-        int: number of the arrangement; `count` if it is new, and then its VALUE is UNKNOWN.
+        int: number of the arrangement; `count` if it is new, and then its VALUE is UNKNOWN and of its lists the cells
+        are written.
     """
-    stride = BITS + 2 * cell_words + 2 * crate_words
-    source = old * stride
-    new = count * stride  # written behind the last arrangement, where it stays if it is new
-    same_words = cell_words + crate_words
-    for k in range(BITS, BITS + same_words):
+    mask &= NOT_NEGATIVE
+    count &= NOT_NEGATIVE
+    cell_words &= NOT_NEGATIVE
+    num_crates &= NOT_NEGATIVE
+    old &= NOT_NEGATIVE
+    crate &= NOT_NEGATIVE
+    start &= CELL_MASK
+    end &= CELL_MASK
+    stride = BITS + 2 * cell_words
+    source = old * stride & NOT_NEGATIVE
+    new = count * stride & NOT_NEGATIVE  # written behind the last arrangement, where it stays if it is new
+    key = crate << CELL_BITS if num_crates else 0
+    value = arrangements[source + HASH] ^ mix(key | start) ^ mix(key | end)
+    for k in range(BITS, BITS + cell_words):
         arrangements[new + k] = arrangements[source + k]
     arrangements[new + BITS + (start >> 6)] ^= 1 << (start & 63)
     arrangements[new + BITS + (end >> 6)] ^= 1 << (end & 63)
-    key = 0
-    if crate_words:
-        word = new + BITS + cell_words + crate // CELLS_A_WORD
-        arrangements[word] ^= (start ^ end) << (CELL_BITS * (crate % CELLS_A_WORD))
-        key = crate << CELL_BITS
-    value = arrangements[source + HASH] ^ mix(key | start) ^ mix(key | end)
     slot = value & mask
     while table[slot] >= 0:
-        other = table[slot]
-        if arrangements[other * stride + HASH] == value:
+        other = table[slot] & NOT_NEGATIVE
+        if arrangements[(other * stride & NOT_NEGATIVE) + HASH] == value:
             same = True
-            for k in range(BITS, BITS + same_words):
-                if arrangements[other * stride + k] != arrangements[new + k]:
-                    same = False
-                    break
+            if num_crates:
+                same = same_lists(lists, 2 * num_crates * old, 2 * num_crates * other, num_crates, crate, end)
+            else:
+                for k in range(BITS, BITS + cell_words):
+                    if arrangements[other * stride + k] != arrangements[new + k]:
+                        same = False
+                        break
             if same:
                 return other
         slot = (slot + 1) & mask
@@ -263,14 +275,16 @@ def push(arrangements, table, mask, count, cell_words, crate_words, old, crate, 
     arrangements[new + VALUE] = UNKNOWN
     for k in range(stride - cell_words, stride):
         arrangements[new + k] = 0
+    if num_crates:
+        for i in range(num_crates):
+            lists[2 * num_crates * count + i] = lists[2 * num_crates * old + i]
+        lists[2 * num_crates * count + crate] = end
     return count
 
 
 @njit(cache=True, nogil=True)
 def enlarge(arrangements, table, mask, count, stride):
-    """Doubles the table's slots if more than half of them are used; returns the mask."""
-    if 2 * count <= mask:
-        return mask
+    """Doubles the table's slots; returns the mask."""
     mask = 2 * mask + 1
     for slot in range(mask + 1):
         table[slot] = -1
@@ -285,42 +299,40 @@ def enlarge(arrangements, table, mask, count, stride):
 @njit(cache=True, nogil=True)
 def rise(heap, hole, entry):
     """Puts an entry into the heap at `hole` and lets it rise past parents of larger rank (heapq's _siftdown)."""
-    while hole > 0:
-        above = (hole - 1) >> 1
+    place = hole & NOT_NEGATIVE
+    while place > 0:
+        above = (place - 1 & NOT_NEGATIVE) >> 1
         if not entry >> RANK_BITS < heap[above] >> RANK_BITS:
             break
-        heap[hole] = heap[above]
-        hole = above
-    heap[hole] = entry
+        heap[place] = heap[above]
+        place = above
+    heap[place] = entry
 
 
 @njit(cache=True, nogil=True)
 def take_first(heap, tail):
     """Takes the first of `tail` entries out of the heap and returns its node, as Python's heapq does."""
     node = heap[0] & ((1 << RANK_BITS) - 1)
-    tail -= 1
-    if tail > 0:  # the hole sinks to a leaf along the smaller children, then the last entry rises from it
-        hole = 0
-        child = 1
-        while child + 1 < tail:
+    last = np.uint64(tail - 1)
+    if last > 0:  # the hole sinks to a leaf along the smaller children, then the last entry rises from it
+        hole, child = np.uint64(0), np.uint64(1)
+        while child + np.uint64(1) < last:
+            # the smaller, the right one on ties; no branch, since the processor would guess it wrong half the time
             left = heap[child]
-            right = heap[child + 1]
-            if left >> RANK_BITS < right >> RANK_BITS:
-                heap[hole] = left
-            else:
-                heap[hole] = right
-                child += 1
-            hole = child
-            child = 2 * hole + 1
-        if child < tail:
+            right = heap[child + np.uint64(1)]
+            is_left = left >> RANK_BITS < right >> RANK_BITS
+            heap[hole] = right ^ ((left ^ right) & -np.int64(is_left))
+            hole = child + np.uint64(1) - np.uint64(is_left)
+            child = np.uint64(2) * hole + np.uint64(1)
+        if child < last:
             heap[hole] = heap[child]
             hole = child
-        rise(heap, hole, heap[tail])
+        rise(heap, np.int64(hole), heap[last])
     return node
 
 
 @njit(cache=True, nogil=True)
-def crate_search(room, player, crates, targets, dead, balance, power, count_duplicates, enough, known, space):
+def crate_search(room, player, crates, targets, ranks, dead, balance, power, count_duplicates, enough, known, space):
     """One search of gym-pcgrl's solver, over the player's cell and the ordered list of crates.
 
     Positions are recognised as duplicates when they are taken out of the queue, not when they are put in.
@@ -329,6 +341,7 @@ def crate_search(room, player, crates, targets, dead, balance, power, count_dupl
         room: see `number_cells`.
         player: free cell.
         crates, targets: (n,) int64 free cells in row-major order, n >= 1.
+        ranks: of `rank_targets`.
         dead: (cells,) bool; after a push no crate may stand on a dead cell.
         balance: weight of the depth against the heuristic in the order of the queue, in halves, or BREADTH_FIRST.
         power: budget in positions taken out of the queue.
@@ -342,20 +355,18 @@ def crate_search(room, player, crates, targets, dead, balance, power, count_dupl
         (won, iterations, heuristic, complete, node): whether a won position was reached; positions counted; heuristic
         of the best position (0 if won); whether the search ended before its budget; the won node, for `trace`.
     """
-    beside = room[0]
-    nodes, arrangements, heap, table = space
+    beside, rows, columns = room
+    nodes, arrangements, lists, heap, table = space
     num_crates = crates.shape[0]
     cell_words = (dead.shape[0] + 63) >> 6
-    crate_words = (num_crates + CELLS_A_WORD - 1) // CELLS_A_WORD
-    stride = BITS + 2 * cell_words + 2 * crate_words
-    list_at = BITS + cell_words
-    seen_at = list_at + 2 * crate_words
+    stride = BITS + 2 * cell_words & NOT_NEGATIVE
+    seen_at = BITS + cell_words & NOT_NEGATIVE
     count = known[0]
     mask = known[1]
     most = count + 4 * power + 4  # arrangements there may be at the end of this search
     if count == 0 or most * stride > arrangements.shape[0] or 2 * most >= table.shape[0]:
-        mask = add_first(arrangements, table, crates, cell_words, crate_words)
-        arrangements[VALUE] = greedy_heuristic(arrangements, list_at, targets, room)
+        mask = add_first(arrangements, table, crates, cell_words, ONE)
+        arrangements[VALUE] = greedy_heuristic(lists, crates, targets, rows, columns)
         count = ONE
     else:
         for arrangement in range(count):
@@ -383,10 +394,10 @@ def crate_search(room, player, crates, targets, dead, balance, power, count_dupl
         else:
             node = take_first(heap, tail)
             tail -= 1
-        state = nodes[NODE_WORDS * node + STATE]
+        state = nodes[NODE_WORDS * node + STATE] & NOT_NEGATIVE
         arrangement = state >> CELL_BITS
         at = state & CELL_MASK
-        base = arrangement * stride
+        base = arrangement * stride & NOT_NEGATIVE
         heuristic = arrangements[base + VALUE]
         if heuristic == 0:  # every crate is on a target
             iterations += 1
@@ -418,18 +429,22 @@ def crate_search(room, player, crates, targets, dead, balance, power, count_dupl
                     continue
                 if (arrangements[base + BITS + (beyond >> 6)] >> (beyond & 63)) & 1:
                     continue
+                first = 2 * num_crates * arrangement
                 crate = ZERO
-                while unpack(arrangements, base + list_at, crate) != to:
+                while lists[first + crate] != to:
                     crate += 1
-                after = push(arrangements, table, mask, count, cell_words, crate_words, arrangement, crate, to, beyond)
+                after = push(
+                    arrangements, lists, table, mask, count, cell_words, num_crates, arrangement, crate, to, beyond
+                )
                 if after == count:
                     arrangements[after * stride + VALUE] = heuristic_after_push(
-                        arrangements, base, after * stride, list_at, heuristic, crate, targets, room
+                        lists, first, 2 * num_crates * after, heuristic, crate, num_crates, ranks
                     )
                     count += 1
-                    mask = enlarge(arrangements, table, mask, count, stride)
+                    if 2 * count > mask:
+                        mask = enlarge(arrangements, table, mask, count, stride)
                 value = arrangements[after * stride + VALUE]
-            slot = NODE_WORDS * num_nodes
+            slot = NODE_WORDS * num_nodes & NOT_NEGATIVE
             nodes[slot + LINK] = 4 * node + move
             nodes[slot + STATE] = after << CELL_BITS | to
             nodes[slot + DEPTH] = depth + 1
@@ -462,7 +477,7 @@ def exact_search(room, player, crates, targets, dead, power, space):
         every position was seen; UNDECIDED if there are more than the budget.
     """
     beside = room[0]
-    nodes, arrangements, _, table = space
+    nodes, arrangements, lists, _, table = space
     for i in range(crates.shape[0]):
         if dead[crates[i]]:
             return UNSOLVABLE, -1
@@ -495,7 +510,7 @@ def exact_search(room, player, crates, targets, dead, power, space):
                 if (arrangements[base + BITS + (beyond >> 6)] >> (beyond & 63)) & 1:
                     continue
                 after = push(
-                    arrangements, table, mask, num_arrangements, cell_words, ZERO, arrangement, ZERO, to, beyond
+                    arrangements, lists, table, mask, num_arrangements, cell_words, ZERO, arrangement, ZERO, to, beyond
                 )
                 if after == num_arrangements:
                     off = 0
@@ -504,7 +519,8 @@ def exact_search(room, player, crates, targets, dead, power, space):
                         off += 1 - ((arrangements[after * stride + BITS + (cell >> 6)] >> (cell & 63)) & 1)
                     arrangements[after * stride + VALUE] = off
                     num_arrangements += 1
-                    mask = enlarge(arrangements, table, mask, num_arrangements, stride)
+                    if 2 * num_arrangements > mask:
+                        mask = enlarge(arrangements, table, mask, num_arrangements, stride)
             seen = after * stride + seen_at + (to >> 6)
             bit = 1 << (to & 63)
             if arrangements[seen] & bit:
@@ -565,8 +581,8 @@ def number_cells(level):
         level: (H, W) uint8 with one player and as many crates as targets.
 
     Returns:
-        room: (beside, rows, columns, chosen, taker), int64: 4 * cell + move → the cell that a move L R U D leads to, or
-            -1; row and column of a cell; scratch of the heuristic, a word for each crate and each target.
+        room: (beside, rows, columns), int64: 4 * cell + move → the cell that a move L R U D leads to, or -1; row and
+            column of a cell.
         player: its cell.
         crates, targets: (n,) int64, their cells.
         places: (cells,) int64, cell → its place in the flat room of `read_room`.
@@ -608,8 +624,7 @@ def number_cells(level):
             elif tile == TARGET:
                 targets[num_targets] = cell
                 num_targets += 1
-    room = beside, rows, columns, words(num_crates), words(num_crates)
-    return room, player, crates, targets, places
+    return (beside, rows, columns), player, crates, targets, places
 
 
 @njit(cache=True, nogil=True)
@@ -659,10 +674,7 @@ def solve_level(level, power, quirks, space):
         for i in range(crates.shape[0]):
             stuck |= dead[crates[i]]  # then no push leads anywhere
         if stuck:
-            cell_words = (dead.shape[0] + 63) >> 6
-            crate_words = (crates.shape[0] + CELLS_A_WORD - 1) // CELLS_A_WORD
-            add_first(space[1], space[3], crates, cell_words, crate_words)
-            return status, greedy_heuristic(space[1], BITS + cell_words, targets, room), -1
+            return status, greedy_heuristic(space[2], crates, targets, room[1], room[2]), -1
         first = 1
         if status == UNSOLVABLE:
             first = 3
@@ -670,9 +682,10 @@ def solve_level(level, power, quirks, space):
     best = 0
     known = words(ONE + ONE)
     known[0] = 0
+    ranks = rank_targets(room[1], room[2], targets)
     for search in range(first, len(BALANCES)):
         won, _, best, complete, node = crate_search(
-            room, player, crates, targets, dead, BALANCES[search], power, quirks, enough, known, space
+            room, player, crates, targets, ranks, dead, BALANCES[search], power, quirks, enough, known, space
         )
         if won:
             return SOLVED, 0, node

@@ -14,6 +14,7 @@ from metapcg.games.sokoban_solver import (
     at_places,
     crate_search,
     number_cells,
+    rank_targets,
     read_room,
     search_space,
 )
@@ -63,11 +64,12 @@ def test_quirks_mode_repeats_every_recorded_search_and_solution():
         room, player, crates, targets, places = number_cells(level)
         dead = at_places(corner_deadlocks(wall, target, width), places)
         space = search_space(*level.shape, data["solver_power"])
+        ranks = rank_targets(*room[1:], targets)
         known = np.zeros(2, np.int64)
         for _, balance, iterations, won, heuristic in record["solver"]:
             halves = BREADTH_FIRST if balance is None else int(2 * balance)
             power = data["solver_power"]
-            result = crate_search(room, player, crates, targets, dead, halves, power, True, 0, known, space)
+            result = crate_search(room, player, crates, targets, ranks, dead, halves, power, True, 0, known, space)
             assert result[:3] == (won, iterations, heuristic), record
     names = {record["solver"][-1][0] + str(record["solver"][-1][1]) for record in searched if record["solver"][-1][3]}
     assert names == {"bfsNone", "astar1", "astar0.5", "astar0"}, "the share lost its hard levels"
