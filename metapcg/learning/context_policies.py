@@ -101,8 +101,7 @@ class LatentCropNetwork(CropPolicy):
         What several networks read is computed once.
         """
         codes = self._crops(obs)
-        position = self._position_of_code.to(codes.device)[codes.long()]
-        return one_hot(position, len(self.seen)).flatten(-2)
+        return self.one_hot_crops(codes)
 
     def scores(self, params: Params, features: Tensor, latent: Tensor) -> Tensor:
         """Outputs for all legal actions.
@@ -118,7 +117,7 @@ class LatentCropNetwork(CropPolicy):
         lead, places = features.shape[:-2], features.shape[-2]
         x = features.reshape(-1, features.shape[-1])
         z = latent.expand(*lead, self.latent).reshape(-1, self.latent)
-        weight = params["crop.weight"].index_select(-2, self.seen.to(x.device)).flatten(-3, -2)
+        weight = self.seen_rows(params["crop.weight"]).flatten(-3, -2)
         stacked = weight.ndim == 3
         if stacked:
             x, z = x.expand(len(weight), *x.shape), z.expand(len(weight), *z.shape)
@@ -126,9 +125,8 @@ class LatentCropNetwork(CropPolicy):
         if places > 1:
             told = told.repeat_interleave(places, dim=-2)
         h = _rectified(params, linear(x, weight, params["crop.bias"]) + told, len(self.hidden) - 1)
-        legal = self.legal.to(x.device)
-        out = linear(h, params["logits.weight"].index_select(-1, legal), params["logits.bias"].index_select(-1, legal))
-        return out.reshape(*out.shape[:-2], *lead, places * len(legal))
+        out = linear(h, self.legal_weight(params["logits.weight"]), self.legal_bias(params["logits.bias"]))
+        return out.reshape(*out.shape[:-2], *lead, places * len(self.legal))
 
     def distribution(self, params: Params, obs: Observation) -> Categorical:
         """Action distribution for observations with any leading axes, given z in ``obs["task"]``."""
@@ -207,11 +205,8 @@ class TransitionEncoder:
         else:
             before, after = obs["crop"], next_obs["crop"]
         squashed = torch.sign(rewards) * torch.log1p(rewards.abs())
-        return self._one_hot_crop(before), one_hot(actions, self.num_actions), squashed, self._one_hot_crop(after)
-
-    def _one_hot_crop(self, crop: Tensor) -> Tensor:
-        position = self.policy._position_of_code.to(crop.device)[crop.flatten(-2).long()]
-        return one_hot(position, len(self.policy.seen)).flatten(-2)
+        states = [self.policy.one_hot_crops(crop.flatten(-2)) for crop in (before, after)]
+        return states[0], one_hot(actions, self.num_actions), squashed, states[1]
 
     def factors(self, params: Params, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """Means and variances of the factors, each (..., Z), from transitions' vectors (..., ``input_size``)."""

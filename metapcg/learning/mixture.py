@@ -412,8 +412,8 @@ class MixedEncoder(TransitionEncoder):
         first = layout.combinations[0]
         super().__init__(first.game, "narrow", latent, first.crop, hidden)  # the crops are cut out here
         self.layout = layout
-        self.policy.seen, self.policy.legal = torch.arange(NUM_CODES), torch.arange(NUM_ACTIONS)
-        self.policy._position_of_code = torch.arange(NUM_CODES)
+        self.policy.see(torch.arange(NUM_CODES))
+        self.policy.allow(torch.arange(NUM_ACTIONS))
         self.num_actions, self.crop_size = NUM_ACTIONS, first.crop**2 * NUM_CODES
         self._legal = [CropPolicy(c.game, c.representation, c.crop).legal for c in layout.combinations]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,6 +64,32 @@ def one_hot(index: Tensor, size: int, dtype: torch.dtype = torch.float32) -> Ten
     return torch.nn.functional.embedding(index, torch.eye(size, dtype=dtype, device=index.device))
 
 
+class Picker:
+    """Rows or columns of a weight, picked once for as long as the weight stays the same.
+
+    An episode is played with one set of parameters and picks from them at every step. A weight with a graph is picked
+    from every time.
+
+    Args:
+        index: which ones, int64 (K,).
+        dim: along which axis.
+    """
+
+    def __init__(self, index: Tensor, dim: int):
+        self.index, self.dim = index, dim
+        self._last: tuple[Tensor, int, Tensor] | None = None  # weight, how often it was written to, what was picked
+
+    def __call__(self, weight: Tensor) -> Tensor:
+        """The weight's rows or columns, (..., K, ...)."""
+        if not weight.requires_grad and self._last is not None:
+            last, version, picked = self._last
+            if last is weight and version == weight._version:
+                return picked
+        picked = weight.index_select(self.dim, self.index.to(weight.device))
+        self._last = None if weight.requires_grad else (weight, weight._version, picked)
+        return picked
+
+
 class CropPolicy:
     """One network for all games and representations: an egocentric crop of tiles in, action logits out.
 
@@ -97,12 +122,25 @@ class CropPolicy:
         writes = [WRITE + c for c in codes]
         legal = {"narrow": [PASS, *writes], "turtle": [LEFT, RIGHT, UP, DOWN, *writes], "wide": writes}[representation]
         # Indices of the vocabulary that are legal here, in the order in which the engine numbers its actions.
-        self.legal = torch.tensor(legal)
-        # Codes that can occur in this game's crops; the other rows of the first layer would be multiplied by zero.
-        self.seen = torch.tensor([*codes, OUTSIDE])
-        lookup = np.full(NUM_CODES, -1)
-        lookup[self.seen.numpy()] = np.arange(len(self.seen))
-        self._position_of_code = torch.from_numpy(lookup)
+        self.allow(torch.tensor(legal))
+        self.see(torch.tensor([*codes, OUTSIDE]))
+
+    def see(self, codes: Tensor) -> None:
+        """Set which codes can occur in crops; other rows of the first layer would always be multiplied by zero."""
+        self.seen = codes
+        self.seen_rows = Picker(codes, -2)
+        # A code that cannot occur is no row of zeros, which would pass for an answer.
+        self._rows = torch.full((NUM_CODES, len(codes)), math.nan)
+        self._rows[codes] = torch.eye(len(codes))
+
+    def allow(self, actions: Tensor) -> None:
+        """Set the legal actions, in the order in which the engine numbers them."""
+        self.legal = actions
+        self.legal_weight, self.legal_bias = Picker(actions, -1), Picker(actions, -1)
+
+    def one_hot_crops(self, codes: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """One-hot codes of crops, uint8 (..., c*c) → (..., c*c * number of codes seen)."""
+        return torch.nn.functional.embedding(codes.int(), self._rows.to(codes.device, dtype)).flatten(-2)
 
     @property
     def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
@@ -145,12 +183,10 @@ class CropPolicy:
         """
         codes = self._crops(obs)
         lead = codes.shape[:-1]
-        device = codes.device
-        position = self._position_of_code.to(device)[codes.long()]
-        active = one_hot(position, len(self.seen), params["crop.bias"].dtype)
+        active = self.one_hot_crops(codes, params["crop.bias"].dtype)
         flat = (lead[0], -1) if is_batched(params) else (-1,)
-        x = active.reshape(*flat, self.crop**2 * len(self.seen))
-        weight = params["crop.weight"].index_select(-2, self.seen.to(device)).flatten(-3, -2)
+        x = active.reshape(*flat, active.shape[-1])
+        weight = self.seen_rows(params["crop.weight"]).flatten(-3, -2)
         return linear(x, weight, params["crop.bias"]).reshape(*lead, -1)
 
     def distribution(self, params: Params, obs: Observation) -> Categorical:
@@ -162,7 +198,6 @@ class CropPolicy:
         batched = is_batched(params)
         h = self.first_layer(params, obs)
         lead = h.shape[:-1]
-        device = h.device
         flat = (lead[0], -1) if batched else (-1,)
         h = h.reshape(*flat, self.hidden[0])
         if self.task_features:
@@ -171,11 +206,8 @@ class CropPolicy:
         h = torch.tanh(h)
         for i in range(len(self.hidden) - 1):
             h = torch.tanh(linear(h, params[f"hidden{i}.weight"], params[f"hidden{i}.bias"]))
-        legal = self.legal.to(device)
-        logits = linear(
-            h, params["logits.weight"].index_select(-1, legal), params["logits.bias"].index_select(-1, legal)
-        )
-        return Categorical(logits.reshape(*lead[:-1], lead[-1] * len(legal)))
+        logits = linear(h, self.legal_weight(params["logits.weight"]), self.legal_bias(params["logits.bias"]))
+        return Categorical(logits.reshape(*lead[:-1], lead[-1] * len(self.legal)))
 
 
 class GaussianPolicy:

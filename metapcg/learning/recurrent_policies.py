@@ -225,9 +225,9 @@ class RecurrentCropPolicy(_Memory):
 
     def distribution(self, params: Params, encoded: Tensor, hidden: Tensor) -> Categorical:
         """Distribution over the legal actions, in the engine's order; for wide flattened as (y·W + x)·tiles + tile."""
-        legal = self._crop.legal.to(encoded.device)
         h = self._head(params, "logits", encoded, hidden.unsqueeze(-2))
-        weight, bias = params["logits.out.weight"].index_select(-1, legal), params["logits.out.bias"][legal]
+        weight = self._crop.legal_weight(params["logits.out.weight"])
+        bias = self._crop.legal_bias(params["logits.out.bias"])
         return Categorical((h @ weight + bias).flatten(-2))
 
     def value(self, params: Params, encoded: Tensor, hidden: Tensor) -> Tensor:

@@ -130,46 +130,46 @@ def collect(
         raise FloatingPointError(f"the policy's parameters are not finite: {', '.join(broken)}")
     obs = as_dict(problem.reset(streams.environment_seed()))
     m, e, horizon = problem.num_tasks, problem.num_envs, problem.horizon
-    stored = {k: torch.zeros((m, e, horizon, *v.shape[2:]), dtype=tensor_dtype(v)) for k, v in obs.items()}
-    final = {k: torch.zeros((m, e, *v.shape[2:]), dtype=tensor_dtype(v)) for k, v in obs.items()}
-    rewards, mask, terminated = (torch.zeros((m, e, horizon)) for _ in range(3))
+    # NumPy arrays, since small writes cost it a tenth of what they cost torch.
+    stored = {k: np.zeros((m, e, horizon, *v.shape[2:]), numpy_dtype(v)) for k, v in obs.items()}
+    final = {k: np.zeros((m, e, *v.shape[2:]), numpy_dtype(v)) for k, v in obs.items()}
+    rewards, mask, terminated = (np.zeros((m, e, horizon), np.float32) for _ in range(3))
     actions: list[Tensor] = []
     log_probs: list[Tensor] = []
     active = np.ones((m, e), dtype=bool)
     steps = 0
     with torch.no_grad():
         for t in range(horizon):
-            now = {k: torch.as_tensor(v).to(tensor_dtype(v)) for k, v in obs.items()}
-            for k, v in now.items():
+            for k, v in obs.items():
                 stored[k][:, :, t] = v
-            dist = policy.distribution(params, {k: v.to(device) for k, v in now.items()})
+            now = {k: torch.as_tensor(v).to(device, tensor_dtype(v)) for k, v in obs.items()}
+            dist = policy.distribution(params, now)
             action = dist.mode() if greedy else dist.sample(streams.actions)
             actions.append(action)
             log_probs.append(dist.log_prob(action))
-            mask[:, :, t] = torch.from_numpy(active)
+            mask[:, :, t] = active
             obs, reward, ended, cut = problem.step(action.cpu().numpy())
             obs = as_dict(obs)
-            rewards[:, :, t] = torch.as_tensor(reward, dtype=torch.float32) * mask[:, :, t]
-            terminated[:, :, t] = torch.from_numpy(ended & active)
+            rewards[:, :, t] = np.asarray(reward, np.float32) * mask[:, :, t]
+            terminated[:, :, t] = ended & active
             steps = t + 1
             finished = active & (ended | cut)
             if t == horizon - 1:
                 finished = active
             if finished.any():
-                where = torch.from_numpy(finished)
                 for k, v in obs.items():
-                    final[k][where] = torch.as_tensor(v).to(tensor_dtype(v))[where]
+                    final[k][finished] = v[finished]
             active = active & ~finished
             if not active.any():
                 break
     batch: Batch = {
-        "obs": {k: v[:, :, :steps].to(device) for k, v in stored.items()},
-        "final_obs": {k: v.to(device) for k, v in final.items()},
+        "obs": {k: torch.from_numpy(v[:, :, :steps]).to(device) for k, v in stored.items()},
+        "final_obs": {k: torch.from_numpy(v).to(device) for k, v in final.items()},
         "actions": torch.stack(actions, dim=2),
         "log_probs": torch.stack(log_probs, dim=2),
-        "rewards": rewards[:, :, :steps].to(device),
-        "mask": mask[:, :, :steps].to(device),
-        "terminated": terminated[:, :, :steps].to(device),
+        "rewards": torch.from_numpy(rewards[:, :, :steps]).to(device),
+        "mask": torch.from_numpy(mask[:, :, :steps]).to(device),
+        "terminated": torch.from_numpy(terminated[:, :, :steps]).to(device),
     }
     return batch
 
@@ -177,6 +177,11 @@ def collect(
 def tensor_dtype(array: np.ndarray) -> torch.dtype:
     """What an observation is stored as: tile codes stay uint8, everything else becomes float32."""
     return torch.uint8 if array.dtype == np.uint8 else torch.float32
+
+
+def numpy_dtype(array: np.ndarray) -> type:
+    """The same as a NumPy type."""
+    return np.uint8 if array.dtype == np.uint8 else np.float32
 
 
 FeatureFunction = Callable[[Observation, Tensor], Tensor]

@@ -151,10 +151,10 @@ def test_wide_encoder_reads_the_cells_round_the_edited_one(generator):
         {"padded": padded}, torch.tensor([[(y * 14 + x) * 2 + tile]]), torch.zeros(1, 1), {"padded": after}
     )
     assert action.tolist() == [[[0.0, 1.0]]]
-    position = encoder.policy._position_of_code
+    seen = encoder.policy.seen.tolist()
     for got, level in ((before, padded), (then, after)):
         window = level[0, 0, y : y + 5, x : x + 5].flatten().long()
-        right = one_hot(position[window], len(encoder.policy.seen)).flatten()
+        right = one_hot(torch.tensor([seen.index(code) for code in window]), len(seen)).flatten()
         assert torch.equal(got[0, 0], right)
 
 
