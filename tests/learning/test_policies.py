@@ -6,7 +6,7 @@ import torch
 from metapcg.games import GAMES
 from metapcg.games.tiles import OUTSIDE
 from metapcg.learning.distributions import Categorical, DiagonalGaussian
-from metapcg.learning.policies import NUM_ACTIONS, WRITE, CropPolicy, GaussianPolicy, expand
+from metapcg.learning.policies import NUM_ACTIONS, WRITE, CropPolicy, GaussianPolicy, Picker, expand
 
 NUM_LEGAL = {
     "narrow": lambda tiles: tiles + 1,
@@ -127,3 +127,31 @@ def test_gaussian_policy_batched_equals_loop(generator):
     together = policy.distribution(stacked, {"state": state}).log_prob(actions)
     for m, params in enumerate(tasks):
         torch.testing.assert_close(together[m], policy.distribution(params, {"state": state[m]}).log_prob(actions[m]))
+
+
+def test_picked_rows_follow_a_weight_that_is_exchanged_or_written_to():
+    weight = torch.arange(12.0).reshape(4, 3)
+    pick = Picker(torch.tensor([3, 0]), -2)
+    first = pick(weight)
+    assert torch.equal(first, weight[[3, 0]]) and pick(weight) is first
+    weight += 1.0
+    assert torch.equal(pick(weight), weight[[3, 0]])
+    other = weight.clone()
+    assert torch.equal(pick(other), other[[3, 0]])
+
+
+def test_picked_rows_of_a_weight_with_a_graph_carry_the_gradient_every_time():
+    weight = torch.ones(4, 3, requires_grad=True)
+    pick = Picker(torch.tensor([1, 1]), -2)
+    with torch.no_grad():
+        pick(weight)
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(pick(weight).sum(), weight)
+        assert gradient.sum(1).tolist() == [0.0, 6.0, 0.0, 0.0]
+
+
+def test_a_tile_that_the_game_does_not_have_is_no_answer():
+    policy = CropPolicy("binary", "narrow")
+    codes = torch.tensor([0, 1, OUTSIDE], dtype=torch.uint8)
+    assert torch.equal(policy.one_hot_crops(codes), torch.eye(3).flatten())
+    assert policy.one_hot_crops(torch.tensor([5], dtype=torch.uint8)).isnan().all()
