@@ -1,8 +1,9 @@
 """Policies as pure functions of a parameter dict: ``policy.distribution(params, obs)``.
 
-A policy object holds sizes only. Parameters are a ``dict[str, Tensor]``; with a leading axis M on every tensor, they
-are the own parameters of M tasks, and observations then carry the same leading axis. One code path serves both, so a
-batch of adapted policies costs one batched matrix product per layer (``torch.baddbmm``) instead of a loop over tasks.
+A policy object holds sizes (and what it picked last, ``Picker``). Parameters are a ``dict[str, Tensor]``; with a
+leading axis M on every tensor, they are the own parameters of M tasks, and observations then carry the same leading
+axis. One code path serves both, so a batch of adapted policies costs one batched matrix product per layer
+(``torch.baddbmm``) instead of a loop over tasks.
 """
 
 from __future__ import annotations
