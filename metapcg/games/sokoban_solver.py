@@ -364,7 +364,8 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
     count = known[0]
     mask = known[1]
     most = count + 4 * power + 4  # arrangements there may be at the end of this search
-    if count == 0 or most * stride > arrangements.shape[0] or 2 * most >= table.shape[0]:
+    full = most * stride > arrangements.shape[0] or most * 2 * num_crates > lists.shape[0] or 2 * most >= table.shape[0]
+    if count == 0 or full:
         mask = add_first(arrangements, table, crates, cell_words, ONE)
         arrangements[VALUE] = greedy_heuristic(lists, crates, targets, rows, columns)
         count = ONE
