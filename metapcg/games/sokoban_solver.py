@@ -38,6 +38,7 @@ UNKNOWN = -1
 LINK, STATE, DEPTH, NODE_WORDS = 0, 1, 2, 3
 RANK_BITS = 32  # an entry of the heap is rank << 32 | node
 NOT_NEGATIVE = (1 << 62) - 1  # `k & NOT_NEGATIVE` tells the compiler that an index never counts from the end
+U_ZERO, U_ONE, U_TWO = np.uint64(0), np.uint64(1), np.uint64(2)
 FIRST_SLOTS = np.int64(64)  # the table of arrangements starts with so many slots
 
 
@@ -79,9 +80,9 @@ def rank_targets(rows, columns, targets):
         targets: (n,) free cells.
 
     Returns:
-        (cells * n,) int64: cell * n + target → its distance * 1024 + the target's index.
+        (cells * n,) uint16: cell * n + target → its distance, below 64, * 1024 + the target's index.
     """
-    ranks = words(rows.shape[0] * targets.shape[0])
+    ranks = short_words(rows.shape[0] * targets.shape[0])
     k = 0
     for cell in range(rows.shape[0]):
         for j in range(targets.shape[0]):
@@ -150,9 +151,9 @@ def heuristic_after_push(lists, old, new, heuristic, crate, num_crates, ranks):
     free = lists[choices + crate]
     base = lists[new + crate] * num_crates
     # what crates from this one on took is what those before it left
-    taken = ranks[base + free]
+    taken = np.int64(ranks[base + free])
     for i in range(crate + 1, num_crates):
-        taken = min(taken, ranks[base + lists[choices + i]])
+        taken = min(taken, np.int64(ranks[base + lists[choices + i]]))
     gone = taken & CELL_MASK
     lists[choices + crate] = gone
     heuristic += (taken >> CELL_BITS) - (ranks[lists[old + crate] * num_crates + free] >> CELL_BITS)
@@ -160,10 +161,10 @@ def heuristic_after_push(lists, old, new, heuristic, crate, num_crates, ranks):
         crate += 1
         base = lists[new + crate] * num_crates
         before = lists[choices + crate]
-        taken = ranks[base + free]
+        taken = np.int64(ranks[base + free])
         if before == gone:
             for i in range(crate + 1, num_crates):
-                taken = min(taken, ranks[base + lists[choices + i]])
+                taken = min(taken, np.int64(ranks[base + lists[choices + i]]))
             gone = taken & CELL_MASK
             lists[choices + crate] = gone
             heuristic += (taken >> CELL_BITS) - (ranks[base + before] >> CELL_BITS)
@@ -211,17 +212,6 @@ def add_first(arrangements, table, crates, cell_words, ordered):
 
 
 @njit(cache=True, nogil=True)
-def same_lists(lists, one, other, num_crates, crate, end):
-    """Whether the cells listed from `other` on are those from `one` on, but for one crate, which is at `end`."""
-    if lists[other + crate] != end:
-        return False
-    differences = ZERO  # this crate is one; counted without a way out, which is faster
-    for i in range(num_crates):
-        differences += lists[one + i] != lists[other + i]
-    return differences == 1
-
-
-@njit(cache=True, nogil=True)
 def push(arrangements, lists, table, mask, count, cell_words, num_crates, old, crate, start, end):
     """The arrangement after one crate was moved.
 
@@ -259,15 +249,15 @@ def push(arrangements, lists, table, mask, count, cell_words, num_crates, old, c
     while table[slot] >= 0:
         other = table[slot] & NOT_NEGATIVE
         if arrangements[(other * stride & NOT_NEGATIVE) + HASH] == value:
-            same = True
+            differences = ZERO  # all counted, which is faster than a way out
             if num_crates:
-                same = same_lists(lists, 2 * num_crates * old, 2 * num_crates * other, num_crates, crate, end)
+                for i in range(num_crates):
+                    differences += lists[2 * num_crates * old + i] != lists[2 * num_crates * other + i]
+                differences -= lists[2 * num_crates * other + crate] == end  # which is not where it was before
             else:
                 for k in range(BITS, BITS + cell_words):
-                    if arrangements[other * stride + k] != arrangements[new + k]:
-                        same = False
-                        break
-            if same:
+                    differences += arrangements[other * stride + k] != arrangements[new + k]
+            if differences == 0:
                 return other
         slot = (slot + 1) & mask
     table[slot] = count
@@ -294,41 +284,6 @@ def enlarge(arrangements, table, mask, count, stride):
             slot = (slot + 1) & mask
         table[slot] = number
     return mask
-
-
-@njit(cache=True, nogil=True)
-def rise(heap, hole, entry):
-    """Puts an entry into the heap at `hole` and lets it rise past parents of larger rank (heapq's _siftdown)."""
-    place = hole & NOT_NEGATIVE
-    while place > 0:
-        above = (place - 1 & NOT_NEGATIVE) >> 1
-        if not entry >> RANK_BITS < heap[above] >> RANK_BITS:
-            break
-        heap[place] = heap[above]
-        place = above
-    heap[place] = entry
-
-
-@njit(cache=True, nogil=True)
-def take_first(heap, tail):
-    """Takes the first of `tail` entries out of the heap and returns its node, as Python's heapq does."""
-    node = heap[0] & ((1 << RANK_BITS) - 1)
-    last = np.uint64(tail - 1)
-    if last > 0:  # the hole sinks to a leaf along the smaller children, then the last entry rises from it
-        hole, child = np.uint64(0), np.uint64(1)
-        while child + np.uint64(1) < last:
-            # the smaller, the right one on ties; no branch, since the processor would guess it wrong half the time
-            left = heap[child]
-            right = heap[child + np.uint64(1)]
-            is_left = left >> RANK_BITS < right >> RANK_BITS
-            heap[hole] = right ^ ((left ^ right) & -np.int64(is_left))
-            hole = child + np.uint64(1) - np.uint64(is_left)
-            child = np.uint64(2) * hole + np.uint64(1)
-        if child < last:
-            heap[hole] = heap[child]
-            hole = child
-        rise(heap, np.int64(hole), heap[last])
-    return node
 
 
 @njit(cache=True, nogil=True)
@@ -393,8 +348,30 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
             node = head
             head += 1
         else:
-            node = take_first(heap, tail)
+            # as Python's heapq; here and not in a function of its own, since every call counts references to its arrays
+            node = heap[0] & ((1 << RANK_BITS) - 1)
             tail -= 1
+            last = np.uint64(tail)
+            hole, child = U_ZERO, U_ONE
+            while child + U_ONE < last:  # the hole sinks to a leaf along the smaller children, the right one on ties
+                # without a branch, which the processor would guess wrong half the time
+                left = heap[child]
+                right = heap[child + U_ONE]
+                is_left = left >> RANK_BITS < right >> RANK_BITS
+                heap[hole] = right ^ ((left ^ right) & -np.int64(is_left))
+                hole = child + U_ONE - np.uint64(is_left)
+                child = U_TWO * hole + U_ONE
+            if child < last:
+                heap[hole] = heap[child]
+                hole = child
+            entry = heap[last]
+            while hole > U_ZERO:  # then the last entry rises from there
+                above = (hole - U_ONE) >> U_ONE
+                if not entry >> RANK_BITS < heap[above] >> RANK_BITS:
+                    break
+                heap[hole] = heap[above]
+                hole = above
+            heap[hole] = entry
         state = nodes[NODE_WORDS * node + STATE] & NOT_NEGATIVE
         arrangement = state >> CELL_BITS
         at = state & CELL_MASK
@@ -451,7 +428,15 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
             nodes[slot + DEPTH] = depth + 1
             if balance != BREADTH_FIRST:
                 rank = 2 * value + balance * (depth + 1)
-                rise(heap, tail, rank << RANK_BITS | num_nodes)
+                entry = rank << RANK_BITS | num_nodes
+                hole = np.uint64(tail)
+                while hole > U_ZERO:
+                    above = (hole - U_ONE) >> U_ONE
+                    if not entry >> RANK_BITS < heap[above] >> RANK_BITS:
+                        break
+                    heap[hole] = heap[above]
+                    hole = above
+                heap[hole] = entry
             tail += 1
             num_nodes += 1
     known[0] = count

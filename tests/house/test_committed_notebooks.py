@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,35 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.stem for path in (ROOT / "notebooks").glob("*.py"))
 
 
-@pytest.fixture
-def environment(tmp_path):
-    """Profile smoke, results in a folder of their own, and the environment's programs on PATH (nbgrader calls one)."""
+CHECKS = {
+    "nbval": ("-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider"),
+    "nbgrader": ("-m", "nbgrader", "validate"),
+}
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    """What programs say of the worked notebooks, (program, notebook) → future; two work at a time.
+
+    Each under profile smoke, with results in a folder of its own, and with the environment's programs on PATH (nbgrader
+    calls one).
+    """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    return {**os.environ, "PATH": path, "HW11_PROFILE": "smoke", "HW11_OUTPUT": str(tmp_path / "reports")}
+
+    def run(program, name):
+        output = str(tmp_path_factory.mktemp("reports"))
+        return subprocess.run(
+            [sys.executable, *CHECKS[program], f"answers/hw11/{name}.ipynb"],
+            cwd=ROOT,
+            env={**os.environ, "PATH": path, "HW11_PROFILE": "smoke", "HW11_OUTPUT": output},
+            capture_output=True,
+            text=True,
+            timeout=900,
+        )
+
+    pool = ThreadPoolExecutor(2)
+    yield {(program, name): pool.submit(run, program, name) for program in CHECKS for name in NAMES}
+    pool.shutdown(cancel_futures=True)
 
 
 def test_there_are_notebooks():
@@ -33,29 +58,16 @@ def test_worked_notebooks_and_starters_are_in_step_with_their_sources():
     assert found.without_source == []
 
 
-def test_worked_notebooks_execute_under_nbval(environment):
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval-lax", "-p", "no:cacheprovider", "answers/hw11"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+@pytest.mark.parametrize("name", NAMES)
+def test_worked_notebook_executes_under_nbval(name, checked):
+    ended = checked["nbval", name].result()
     assert ended.returncode == 0, ended.stdout[-6000:]
     assert re.search(r"\d+ passed", ended.stdout.splitlines()[-1])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_worked_notebook_gets_full_marks_from_nbgrader(name, environment):
-    ended = subprocess.run(
-        [sys.executable, "-m", "nbgrader", "validate", f"answers/hw11/{name}.ipynb"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+def test_worked_notebook_gets_full_marks_from_nbgrader(name, checked):
+    ended = checked["nbgrader", name].result()
     assert ended.stdout == "Success! Your notebook passes all the tests.\n", ended.stdout + ended.stderr
 
 
