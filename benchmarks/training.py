@@ -49,14 +49,14 @@ def train(settings, functions):
 
 
 MATRIX_PRODUCTS = "addmm mm bmm baddbmm"
-DRAWS = "multinomial exponential_ rand randn randint normal_"
+DRAWS = "multinomial exponential_ uniform_ normal_ random_ rand randn randint randperm"
 COPIES = (
     "copy_ cat clone index index_select index_put_ index_add_ gather scatter_ scatter_add_ embedding fill_ zero_ zeros "
     "select_backward slice_backward empty empty_strided resize_ _to_copy"
 )
 VIEWS = (
     "view _unsafe_view reshape flatten unsqueeze squeeze expand select slice narrow t transpose permute as_strided "
-    "chunk split unbind to detach alias"
+    "chunk split unbind unfold to detach alias"
 )
 KIND_OF = {
     f"aten::{name}": kind
@@ -67,13 +67,17 @@ KIND_OF = {
 
 def shares(settings, functions):
     """Seconds of two iterations by kind, and in all; an operation that is listed nowhere is one element by element."""
-    step = LevelEngine.step
+    methods = {name: getattr(LevelEngine, name) for name in ("step", "reset")}
 
-    def recorded_step(self, actions):
-        with record_function("engine"):
-            return step(self, actions)
+    def recorded(method):
+        def call(*arguments, **keywords):
+            with record_function("engine"):
+                return method(*arguments, **keywords)
 
-    LevelEngine.step = recorded_step
+        return call
+
+    for name, method in methods.items():
+        setattr(LevelEngine, name, recorded(method))
     try:
         session = Session(dataclasses.replace(settings, iterations=2), functions)
         with profile(activities=[ProfilerActivity.CPU]) as profiler:
@@ -81,7 +85,8 @@ def shares(settings, functions):
             session.train()
             seconds = time.perf_counter() - begin
     finally:
-        LevelEngine.step = step
+        for name, method in methods.items():
+            setattr(LevelEngine, name, method)
     kinds = dict.fromkeys(("products", "elements", "draws", "copies", "views", "engine"), 0.0)
     for event in profiler.key_averages():
         own = event.self_cpu_time_total / 1e6

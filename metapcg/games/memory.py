@@ -7,7 +7,6 @@ numba compiles a function anew for every combination of argument types, and a li
 import numpy as np
 from numba import njit
 
-NONE = np.int64(-1)
 ZERO = np.int64(0)
 ONE = np.int64(1)
 

@@ -10,7 +10,7 @@ of them: the heuristic, and one bit for every cell on which the player was seen.
 search in any table, and a heuristic is computed once per arrangement, from that of the arrangement before the push.
 
 All memory is one tuple of arrays (`search_space`), which may be used for any number of levels: everything that is read
-was written in the same search before, so that no result depends on what ran earlier.
+was written before in a search of the same level, so that no result depends on what ran earlier.
 """
 
 import numpy as np
@@ -110,7 +110,7 @@ def greedy_heuristic(lists, crates, targets, rows, columns):
         lists[count + j] = j
     for i in range(count):
         lists[i] = crates[i]
-        # the targets behind i in the list are free
+        # the targets listed from i on are free
         best = 1 << 30
         chosen = i
         for k in range(i, count):
@@ -177,7 +177,7 @@ def heuristic_after_push(lists, old, new, heuristic, crate, num_crates, ranks):
 
 @njit(cache=True, nogil=True)
 def mix(word):
-    """A hash of an int64 (splitmix64's mixing)."""
+    """A hash of an int64, after splitmix64's mixing; one to one on words of 20 bits, crate and cell (`push`)."""
     word = (word ^ (word >> 30)) * -4658895280553007687  # 0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * -7723592293110705685  # 0x94D049BB133111EB
     return word ^ (word >> 31)
@@ -237,8 +237,8 @@ def push(arrangements, lists, table, mask, count, cell_words, num_crates, old, c
     start &= CELL_MASK
     end &= CELL_MASK
     stride = BITS + 2 * cell_words
-    source = old * stride & NOT_NEGATIVE
-    new = count * stride & NOT_NEGATIVE  # written behind the last arrangement, where it stays if it is new
+    source = (old * stride) & NOT_NEGATIVE
+    new = (count * stride) & NOT_NEGATIVE  # written behind the last arrangement, where it stays if it is new
     key = crate << CELL_BITS if num_crates else 0
     value = arrangements[source + HASH] ^ mix(key | start) ^ mix(key | end)
     for k in range(BITS, BITS + cell_words):
@@ -248,12 +248,14 @@ def push(arrangements, lists, table, mask, count, cell_words, num_crates, old, c
     slot = value & mask
     while table[slot] >= 0:
         other = table[slot] & NOT_NEGATIVE
-        if arrangements[(other * stride & NOT_NEGATIVE) + HASH] == value:
-            differences = ZERO  # all counted, which is faster than a way out
+        if arrangements[((other * stride) & NOT_NEGATIVE) + HASH] == value:
+            # All differences are counted, which is faster than a way out. `other` is not `old`, whose hash differs,
+            # since `mix` is one to one; so a crate at `end`, where `old` has it at `start`, is one difference.
+            differences = ZERO
             if num_crates:
                 for i in range(num_crates):
                     differences += lists[2 * num_crates * old + i] != lists[2 * num_crates * other + i]
-                differences -= lists[2 * num_crates * other + crate] == end  # which is not where it was before
+                differences -= lists[2 * num_crates * other + crate] == end
             else:
                 for k in range(BITS, BITS + cell_words):
                     differences += arrangements[other * stride + k] != arrangements[new + k]
@@ -302,8 +304,8 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
         power: budget in positions taken out of the queue.
         count_duplicates: whether a duplicate taken out counts against the budget (as in gym-pcgrl).
         enough: stop as soon as a position with a heuristic this small has been found (0: never).
-        known: (2,) int64, what the table holds from an earlier search of the same level: the number of arrangements (0
-            to begin with) and its mask.
+        known: (2,) int64, what an earlier search of the same level left in the space, which nothing else has used
+            since: the number of arrangements (0 to begin with) and the mask of the table.
         space: memory, see `search_space`.
 
     Returns:
@@ -314,8 +316,8 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
     nodes, arrangements, lists, heap, table = space
     num_crates = crates.shape[0]
     cell_words = (dead.shape[0] + 63) >> 6
-    stride = BITS + 2 * cell_words & NOT_NEGATIVE
-    seen_at = BITS + cell_words & NOT_NEGATIVE
+    stride = (BITS + 2 * cell_words) & NOT_NEGATIVE
+    seen_at = (BITS + cell_words) & NOT_NEGATIVE
     count = known[0]
     mask = known[1]
     most = count + 4 * power + 4  # arrangements there may be at the end of this search
@@ -348,7 +350,8 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
             node = head
             head += 1
         else:
-            # as Python's heapq; here and not in a function of its own, since every call counts references to its arrays
+            # As Python's heapq. In place and not in a function of its own, even an inlined one: numba counts references
+            # to the arrays of every call.
             node = heap[0] & ((1 << RANK_BITS) - 1)
             tail -= 1
             last = np.uint64(tail)
@@ -375,7 +378,7 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
         state = nodes[NODE_WORDS * node + STATE] & NOT_NEGATIVE
         arrangement = state >> CELL_BITS
         at = state & CELL_MASK
-        base = arrangement * stride & NOT_NEGATIVE
+        base = (arrangement * stride) & NOT_NEGATIVE
         heuristic = arrangements[base + VALUE]
         if heuristic == 0:  # every crate is on a target
             iterations += 1
@@ -422,7 +425,7 @@ def crate_search(room, player, crates, targets, ranks, dead, balance, power, cou
                     if 2 * count > mask:
                         mask = enlarge(arrangements, table, mask, count, stride)
                 value = arrangements[after * stride + VALUE]
-            slot = NODE_WORDS * num_nodes & NOT_NEGATIVE
+            slot = (NODE_WORDS * num_nodes) & NOT_NEGATIVE
             nodes[slot + LINK] = 4 * node + move
             nodes[slot + STATE] = after << CELL_BITS | to
             nodes[slot + DEPTH] = depth + 1

@@ -30,7 +30,13 @@ class Categorical:
         return torch.multinomial(flat, 1, generator=generator).reshape(self.logits.shape[:-1])
 
     def mode(self) -> Tensor:
-        """The most probable action, int64 (...)."""
+        """The most probable action, int64 (...).
+
+        Raises:
+            FloatingPointError: a logit is not a number, of which ``argmax`` would say nothing (``sample`` raises, too).
+        """
+        if bool(self.logits.isnan().any()):
+            raise FloatingPointError("the logits of the actions are not numbers")
         return self.logits.argmax(dim=-1)
 
     def log_prob(self, actions: Tensor) -> Tensor:

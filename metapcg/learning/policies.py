@@ -66,10 +66,10 @@ def one_hot(index: Tensor, size: int, dtype: torch.dtype = torch.float32) -> Ten
 
 
 class Picker:
-    """Rows or columns of a weight, picked once for as long as the weight stays the same.
+    """Rows or columns of a weight, picked once for as long as it is the same tensor and was not written to.
 
     An episode is played with one set of parameters and picks from them at every step. A weight with a graph is picked
-    from every time.
+    from every time. Writes that autograd does not count, through ``.data`` or NumPy, go unnoticed.
 
     Args:
         index: which ones, int64 (K,).
@@ -82,13 +82,12 @@ class Picker:
 
     def __call__(self, weight: Tensor) -> Tensor:
         """The weight's rows or columns, (..., K, ...)."""
-        if not weight.requires_grad and self._last is not None:
-            last, version, picked = self._last
-            if last is weight and version == weight._version:
-                return picked
-        picked = weight.index_select(self.dim, self.index.to(weight.device))
-        self._last = None if weight.requires_grad else (weight, weight._version, picked)
-        return picked
+        if weight.requires_grad or weight.is_inference():
+            return weight.index_select(self.dim, self.index.to(weight.device))
+        if self._last is None or self._last[0] is not weight or self._last[1] != weight._version:
+            picked = weight.index_select(self.dim, self.index.to(weight.device))
+            self._last = (weight, weight._version, picked)
+        return self._last[2]
 
 
 class CropPolicy:
@@ -130,7 +129,7 @@ class CropPolicy:
         """Set which codes can occur in crops; other rows of the first layer would always be multiplied by zero."""
         self.seen = codes
         self.seen_rows = Picker(codes, -2)
-        # A code that cannot occur is no row of zeros, which would pass for an answer.
+        # A code that cannot occur is no row of zeros, which would pass for an answer: no action is drawn from NaN.
         self._rows = torch.full((NUM_CODES, len(codes)), math.nan)
         self._rows[codes] = torch.eye(len(codes))
 

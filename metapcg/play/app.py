@@ -353,12 +353,21 @@ async def _json(request: Request, limit: int, max_values: int | None = None) -> 
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "needs the content type application/json")
     data = bytearray()
+    ended = True
     try:
         await asyncio.wait_for(_read(request, data, limit), BODY_SECONDS)
     except (asyncio.TimeoutError, TimeoutError):
-        raise HTTPException(408, f"the body did not come within {BODY_SECONDS:.0f} seconds") from None
+        ended = False
     except ClientDisconnect:
         raise HTTPException(400, "the body ended early") from None
+    closing = None if ended else {"connection": "close"}  # the rest of the body may never come
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limit:
+        raise HTTPException(413, f"too long: {length} bytes, at most {limit} are accepted", closing)
+    if len(data) > limit:
+        raise HTTPException(413, f"too long: more than {limit} bytes", closing)
+    if not ended:
+        raise HTTPException(408, f"the body did not come within {BODY_SECONDS:.0f} seconds", closing)
     if max_values is not None and count_values(data) > max_values:
         raise HTTPException(413, f"too long: more values than {MAX_HISTORY} fights have")
     try:
@@ -368,13 +377,11 @@ async def _json(request: Request, limit: int, max_values: int | None = None) -> 
 
 
 async def _read(request: Request, data: bytearray, limit: int) -> None:
-    length = request.headers.get("content-length", "0")
-    if length.isdigit() and int(length) > limit:
-        raise HTTPException(413, f"too long: {length} bytes, at most {limit} are accepted")
+    # What is too long is read to its end and dropped: most clients send first and read then, and one that is still
+    # sending when the connection is closed would see that and not the answer.
     async for part in request.stream():
-        data += part
-        if len(data) > limit:
-            raise HTTPException(413, f"too long: more than {limit} bytes")
+        if len(data) <= limit:
+            data += part
 
 
 def count_values(data: bytes | bytearray) -> int:
@@ -392,12 +399,7 @@ def _error(status: int, line: str, headers: dict[str, str] | None = None) -> JSO
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    headers = dict(error.headers or {})
-    if error.status_code == 408:
-        headers["connection"] = "close"  # the rest of the body may never come
-    # Not after 413: the server reads what is still being sent and drops it. If it closed, the client, who sends first
-    # and then reads, would see its connection reset and not the answer.
-    return _error(error.status_code, error.detail, headers)
+    return _error(error.status_code, error.detail, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> JSONResponse:

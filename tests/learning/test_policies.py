@@ -150,8 +150,13 @@ def test_picked_rows_of_a_weight_with_a_graph_carry_the_gradient_every_time():
         assert gradient.sum(1).tolist() == [0.0, 6.0, 0.0, 0.0]
 
 
-def test_a_tile_that_the_game_does_not_have_is_no_answer():
+def test_no_action_is_taken_where_there_is_a_tile_that_the_game_does_not_have(generator):
     policy = CropPolicy("binary", "narrow")
     codes = torch.tensor([0, 1, OUTSIDE], dtype=torch.uint8)
     assert torch.equal(policy.one_hot_crops(codes), torch.eye(3).flatten())
-    assert policy.one_hot_crops(torch.tensor([5], dtype=torch.uint8)).isnan().all()
+    impossible = torch.full((1, 5, 5), 5, dtype=torch.uint8)
+    dist = policy.distribution(policy.init(generator), {"crop": impossible})
+    with pytest.raises(FloatingPointError, match="not numbers"):
+        dist.mode()
+    with pytest.raises(RuntimeError, match="probability"):
+        dist.sample(generator)

@@ -237,7 +237,9 @@ def test_another_type_than_json_is_refused(server, path):
     assert (status, body) == (415, {"error": "needs the content type application/json"})
 
 
-def test_a_long_body_is_refused_even_when_its_length_is_not_told(server):
+@pytest.mark.parametrize("ending", [b"", b"0\r\n\r\n"], ids=["endless", "ended"])
+def test_a_long_body_is_refused_even_when_its_length_is_not_told(server, monkeypatch, ending):
+    monkeypatch.setattr(app, "BODY_SECONDS", 1.0)
     player = server.new_player()
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as connection:
         connection.sendall(
@@ -246,12 +248,16 @@ def test_a_long_body_is_refused_even_when_its_length_is_not_told(server):
         )
         for _ in range(100):
             connection.sendall(b"2000\r\n" + b" " * 0x2000 + b"\r\n")
+        connection.sendall(ending)
         answer = b""
         while not answer.endswith(b"}"):
             part = connection.recv(65536)
             assert part, answer
             answer += part
-    assert answer.startswith(b"HTTP/1.1 413") and b"too long" in answer
+        assert answer.startswith(b"HTTP/1.1 413") and b"too long" in answer
+        assert (b"connection: close" in answer.lower()) == (not ending)
+        if not ending:
+            assert connection.recv(1) == b"", "a body without end keeps the connection"
 
 
 def test_a_client_who_sends_a_long_body_slowly_reads_why_it_is_refused(server):
